@@ -1,0 +1,42 @@
+"""mmfl: train several models at once over one pool of federated clients, fairly.
+
+    import mmfl
+    experiment = mmfl.Experiment.load("fair.toml")
+    for state, record in mmfl.rounds(experiment):
+        print(record.round, record.metric)
+    run = mmfl.run(experiment, out="runs/fair")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+    from mmfl.loop import Rounds, rounds
+    from mmfl.runner import Run, run
+
+__all__ = ["Experiment", "Rounds", "Run", "__version__", "rounds", "run"]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Experiment": "mmfl.experiment",
+    "Rounds": "mmfl.loop",
+    "Run": "mmfl.runner",
+    "rounds": "mmfl.loop",
+    "run": "mmfl.runner",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import mmfl` itself costs nothing."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mmfl' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

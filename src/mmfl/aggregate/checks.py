@@ -1,0 +1,95 @@
+"""The server trusts nothing it receives: what an update must be before it may touch a model.
+
+`fault` is the whole list. It runs in the round loop for every update that arrives with its delta,
+and in our own worker for every update that goes into a partial sum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, Strict
+
+from mmfl.config import component
+from mmfl.params import Flat, Layout, Params
+from mmfl.updates import Address, ClientFailure, ClientUpdate
+
+__all__ = ["Checks", "checked", "norm_of"]
+
+
+@component
+class Checks:
+    """Limits for updates.
+
+    Attributes:
+        max_norm: An update with a larger Euclidean norm is refused; inf accepts every finite one.
+    """
+
+    max_norm: Annotated[float, Strict(), Field(gt=0)] = 1e6
+
+
+def norm_of(flat: Flat) -> float:
+    """Euclidean norm, summed in float64 in NumPy's fixed order: the same bits in any process."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.sqrt(float(np.square(flat, dtype=np.float64).sum()))
+
+
+def checked(
+    update: ClientUpdate, address: Address, layout: Layout, holds: int, limits: Checks
+) -> ClientUpdate | ClientFailure:
+    """The update with its delta packed and its norm measured by us, or the reason against it.
+
+    Args:
+        update: As it arrived.
+        address: What was asked for: run, round, task, client and model version.
+        layout: The task's tensors.
+        holds: How many examples the client holds of the task, as far as the server knows.
+        limits: The experiment's.
+    """
+    try:
+        fault = _fault(update, address, layout, holds)
+        if fault is None:
+            assert update.delta is not None
+            delta = update.delta
+            if not isinstance(delta, Params):
+                delta = Params.pack(layout, delta)
+            norm = norm_of(delta.flat)
+            if math.isfinite(norm) and norm <= limits.max_norm:
+                return dataclasses.replace(update, delta=delta, norm=norm)
+            fault = ("not finite", "the update contains NaN or infinity")
+            if math.isfinite(norm):
+                fault = ("norm", f"norm {norm:.3g} exceeds checks.max_norm = {limits.max_norm:g}")
+    except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+        fault = ("malformed", f"{type(error).__name__}: {error}")
+    return ClientFailure(address, *fault)
+
+
+def _fault(
+    update: ClientUpdate, address: Address, layout: Layout, holds: int
+) -> tuple[str, str] | None:
+    if update.address != address:
+        return "address", f"answers {tuple(update.address)}, asked was {tuple(address)}"
+    examples = update.examples
+    if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
+        return "examples", f"claims {examples!r} examples, holds {holds}"
+    if not (math.isfinite(update.loss_before) and math.isfinite(update.loss_after)):
+        return "loss", f"loss {update.loss_before:g} before and {update.loss_after:g} after training"
+    if isinstance(update.delta, Params) and update.delta.layout == layout:
+        return None
+    if not isinstance(update.delta, Mapping):
+        return "malformed", f"a mapping of tensors is needed, got {type(update.delta).__name__}"
+    if set(update.delta) != set(layout.places):
+        odd = sorted(map(str, set(update.delta) ^ set(layout.places)))[0]
+        return "names", f"tensor {odd!r} is {'missing' if odd in layout.places else 'unknown'}"
+    for name, shape in layout.entries:
+        tensor = update.delta[name]
+        if not isinstance(tensor, np.ndarray) or tensor.dtype != np.float32:
+            kind = getattr(tensor, "dtype", type(tensor).__name__)
+            return "dtype", f"tensor {name!r} must be float32, got {kind}"
+        if tensor.shape != shape:
+            return "shape", f"tensor {name!r} must have shape {shape}, got {tensor.shape}"
+    return None

@@ -1,0 +1,40 @@
+"""Who trains what: allocation rules, free of torch, usable inside any framework.
+
+`ALLOCATORS` is the family's table. `assign` is the paper's rule as one call for other frameworks.
+"""
+
+from __future__ import annotations
+
+from mmfl.allocate.base import Allocator, Assignment, Assignments, View, first_fault
+from mmfl.allocate.fed_fair import FedFair, allocation_probabilities
+from mmfl.allocate.round_robin import RoundRobin
+from mmfl.allocate.sequential import Sequential
+from mmfl.allocate.standalone import assign
+from mmfl.allocate.uniform import Uniform
+from mmfl.config import Family
+
+__all__ = [
+    "ALLOCATORS",
+    "Allocator",
+    "Assignment",
+    "Assignments",
+    "FedFair",
+    "RoundRobin",
+    "Sequential",
+    "Uniform",
+    "View",
+    "allocation_probabilities",
+    "assign",
+    "first_fault",
+]
+
+ALLOCATORS = Family(
+    name="allocator",
+    table={
+        "fed_fair": FedFair,
+        "round_robin": RoundRobin,
+        "sequential": Sequential,
+        "uniform": Uniform,
+    },
+    needs=("allocate",),
+)

@@ -1,0 +1,137 @@
+"""The allocator protocol: who trains what this round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.rng import Stream
+
+__all__ = ["Allocator", "Assignment", "Assignments", "View", "first_fault"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What an allocator may know. Rows are the n active clients by ascending id, columns tasks.
+
+    Attributes:
+        round: t, from 1.
+        rounds: How many rounds are planned.
+        tasks: The S task names.
+        difficulty: (S) f_s >= 0, higher = worse off; NaN = not known yet (the first round).
+        clients: (n) ids of the active clients, ascending.
+        positions: (n) their places in the whole population's ascending list of ids.
+        population: K, the number of all clients.
+        sizes: (n, S) examples held.
+        eligible: (n, S) who may train what.
+        capacity: (n) how many tasks a client may train in a round; 1 in the paper.
+        counts: (n, S) turns so far.
+        loss: (n, S) last known loss of the client's turn at the task; NaN = unknown.
+        norm: (n, S) last known norm of its update; NaN = unknown.
+    """
+
+    round: int
+    rounds: int
+    tasks: tuple[str, ...]
+    difficulty: Floats
+    clients: Ints
+    positions: Ints
+    population: int
+    sizes: Ints
+    eligible: Bools
+    capacity: Ints
+    counts: Ints
+    loss: Floats
+    norm: Floats
+
+
+class Assignment(NamedTuple):
+    """A client, the column number of its task in the view, and the probability of that choice."""
+
+    client: int
+    task: int
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Assignments(Sequence[Assignment]):
+    """A sequence of `Assignment`, kept as three arrays: a million of them cost 24 MB, not 200."""
+
+    clients: Ints
+    tasks: Ints
+    probabilities: Floats
+
+    @overload
+    def __getitem__(self, index: int) -> Assignment: ...
+    @overload
+    def __getitem__(self, index: slice) -> Assignments: ...
+    def __getitem__(self, index: int | slice) -> Assignment | Assignments:
+        if isinstance(index, slice):
+            return Assignments(self.clients[index], self.tasks[index], self.probabilities[index])
+        return Assignment(
+            int(self.clients[index]), int(self.tasks[index]), float(self.probabilities[index])
+        )
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def __iter__(self) -> Iterator[Assignment]:
+        rows = zip(
+            self.clients.tolist(), self.tasks.tolist(), self.probabilities.tolist(), strict=True
+        )
+        return (Assignment(*row) for row in rows)
+
+    def counts(self, tasks: int) -> Ints:
+        """(S) how many clients each task got."""
+        return np.bincount(self.tasks, minlength=tasks).astype(np.int64)
+
+
+@runtime_checkable
+class Allocator(Protocol):
+    """Chooses a task for each active client.
+
+    State is explicit: the first call gets None, later calls what the call before returned. It must
+    be plain data (None, numbers, strings, lists, dictionaries), since checkpoints hold it.
+    """
+
+    def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
+        """The round's assignments, at most one per client while capacity is one, and the state."""
+        ...
+
+
+def first_fault(assignments: Assignments, view: View) -> str | None:
+    """What is wrong with an allocator's answer, or None: the verifier beside the rules.
+
+    Checked: shapes, known clients and tasks, eligibility, capacity, probabilities in [0, 1].
+    """
+    clients, tasks, p = assignments.clients, assignments.tasks, assignments.probabilities
+    if not clients.shape == tasks.shape == p.shape or clients.ndim != 1:
+        return "clients, tasks and probabilities must be vectors of one length"
+    if len(clients) == 0:
+        return None
+    rows = np.searchsorted(view.clients, clients)
+    rows_ok = rows < len(view.clients)
+    if not rows_ok.all() or (view.clients[rows] != clients).any():
+        return "a client that is not active was given a task"
+    if tasks.min() < 0 or tasks.max() >= len(view.tasks):
+        return f"task number {tasks.max()} does not exist"
+    if not view.eligible[rows, tasks].all():
+        row = np.flatnonzero(~view.eligible[rows, tasks])[0]
+        name = view.tasks[tasks[row]]
+        return f"client {clients[row]} was given task {name!r}, which it may not train"
+    if (np.bincount(rows, minlength=len(view.clients)) > view.capacity).any():
+        return "a client was given more tasks than its capacity"
+    many = view.capacity.max() > 1
+    if many and len(np.unique(rows * len(view.tasks) + tasks)) < len(rows):
+        return "a client was given the same task twice"
+    if not ((p >= 0) & (p <= 1)).all():
+        return "a probability lies outside [0, 1]"
+    return None

@@ -1,0 +1,82 @@
+"""FedFairMMFL's difficulty-aware, alpha-fair allocation.
+
+M. Siew, H. Zhang, J.-I. Park, Y. Liu, Y. Ruan, L. Su, S. Ioannidis, E. Yeh, C. Joe-Wong: "Fair
+Concurrent Training of Multiple Models in Federated Learning", Algorithm 1, lines 4-5.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, Strict
+
+from mmfl.allocate.base import Assignments, Floats, View
+from mmfl.allocate.sampling import Sampling, sample
+from mmfl.config import Natural, component
+from mmfl.errors import InputError
+from mmfl.rng import Stream
+
+__all__ = ["FedFair", "allocation_probabilities"]
+
+
+def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
+    """The vector p of the paper's equation for line 5: p_s = f_s^(alpha-1) / sum f^(alpha-1).
+
+    Computed as exp((alpha-1)(log f - log max f)), so that neither tiny nor huge difficulties lose
+    their proportions. alpha = 1, or all f = 0: uniform. alpha = inf: uniform over the worst off.
+
+    Args:
+        difficulty: (S) f_s, finite and >= 0, higher = worse off.
+        alpha: Emphasis on fairness, in [1, inf].
+    """
+    f = np.asarray(difficulty, dtype=np.float64)
+    if f.ndim != 1 or f.size == 0:
+        raise InputError(f"difficulty must be a non-empty vector, got shape {f.shape}")
+    bad = ~(np.isfinite(f) & (f >= 0))
+    if bad.any():
+        raise InputError(f"difficulty must be finite and >= 0, got {f[bad][0]} for task {bad.argmax()}")
+    if not alpha >= 1:
+        raise InputError(f"alpha must be >= 1 (inf included), got {alpha}")
+    worst = f.max()
+    if alpha == 1 or worst == 0:
+        weight = np.ones_like(f)
+    elif np.isinf(alpha):
+        weight = (f == worst).astype(np.float64)
+    else:
+        with np.errstate(divide="ignore"):
+            weight = np.exp((alpha - 1) * (np.log(f) - np.log(worst)))
+    p: Floats = weight / weight.sum()
+    return p
+
+
+@component
+class FedFair:
+    """Each active client draws its task with probability proportional to f_s^(alpha-1).
+
+    Attributes:
+        alpha: The paper's alpha in [1, inf]: 1 is uniform, inf sends everybody to the worst task.
+        sampling: "independent" (the paper: one draw per client) or "stratified" (each task's number
+            of clients within one of its expectation; each client's probabilities unchanged).
+        floor: At least so many clients for each task, while clients last.
+    """
+
+    alpha: Annotated[float, Strict(), Field(ge=1)] = 3.0
+    sampling: Literal["independent", "stratified"] = "independent"
+    floor: Natural = 0
+
+    def probabilities(self, difficulty: npt.ArrayLike) -> Floats:
+        """The vector p (equation of line 5) for one client that may train all these tasks."""
+        return allocation_probabilities(difficulty, self.alpha)
+
+    def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
+        """Algorithm 1, lines 4-5; while a difficulty is unknown (line 1), uniformly."""
+        known = not np.isnan(view.difficulty).any()
+        alpha = self.alpha if known else 1.0
+        difficulty = view.difficulty if known else np.ones(len(view.tasks))
+
+        def p(tasks: npt.NDArray[np.intp]) -> Floats:
+            return allocation_probabilities(difficulty[tasks], alpha)
+
+        return sample(view, p, Sampling(self.sampling, self.floor), rng=rng), state

@@ -1,0 +1,32 @@
+"""One task after another: the strawman of the paper's introduction, whose later models wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mmfl.allocate.base import Assignments, View
+from mmfl.config import Count, component
+from mmfl.rng import Stream
+
+__all__ = ["Sequential"]
+
+
+@component
+class Sequential:
+    """All clients train the first task, then all the second, and so on; then from the start again.
+
+    Attributes:
+        rounds_each: Rounds for each task at a time; by default the planned rounds shared evenly.
+    """
+
+    rounds_each: Count | None = None
+
+    def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
+        """Clients that may not train the round's task rest."""
+        S = len(view.tasks)
+        each = self.rounds_each or -(-view.rounds // S)
+        task = (view.round - 1) // each % S
+        rows = np.flatnonzero(view.eligible[:, task])
+        return Assignments(view.clients[rows], np.full(len(rows), task), np.ones(len(rows))), state

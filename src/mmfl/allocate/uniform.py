@@ -1,0 +1,37 @@
+"""Uniform random allocation: the paper's "random" baseline (MFA-Rand of Bhuyan et al.)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.allocate.base import Assignments, Floats, View
+from mmfl.allocate.fed_fair import allocation_probabilities
+from mmfl.allocate.sampling import Sampling, sample
+from mmfl.config import Natural, component
+from mmfl.rng import Stream
+
+__all__ = ["Uniform"]
+
+
+@component
+class Uniform:
+    """Each active client draws one of its eligible tasks, all equally likely.
+
+    Attributes:
+        sampling: "independent" or "stratified", as in `FedFair`.
+        floor: At least so many clients for each task, while clients last.
+    """
+
+    sampling: Literal["independent", "stratified"] = "independent"
+    floor: Natural = 0
+
+    def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
+        """FedFair's rule at alpha = 1: the very same draws."""
+
+        def p(tasks: npt.NDArray[np.intp]) -> Floats:
+            return allocation_probabilities(np.ones(len(tasks)), 1.0)
+
+        return sample(view, p, Sampling(self.sampling, self.floor), rng=rng), state

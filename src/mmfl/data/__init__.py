@@ -1,0 +1,23 @@
+"""Data sets, their partition among clients, and the federation that results."""
+
+from mmfl.data.datasets import DATASETS, Arrays, Dataset, Named, Npz, Synthetic, data_folder
+from mmfl.data.federation import Federation, SimulatedFederation, simulate
+from mmfl.data.partition import PARTITIONS, HalfClasses, Iid, Partition, Shards
+
+__all__ = [
+    "DATASETS",
+    "PARTITIONS",
+    "Arrays",
+    "Dataset",
+    "Federation",
+    "HalfClasses",
+    "Iid",
+    "Named",
+    "Npz",
+    "Partition",
+    "Shards",
+    "SimulatedFederation",
+    "Synthetic",
+    "data_folder",
+    "simulate",
+]

@@ -1,0 +1,69 @@
+"""Everything in this process, one job after the other: for debuggers, tests and small models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmfl.config import component
+from mmfl.data.load import load_arrays
+from mmfl.engines.base import Ids
+from mmfl.params import Params
+from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, Job, Split
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+    from mmfl.train.trainer import Trainer
+
+__all__ = ["Inline", "InlineEngine"]
+
+
+@component
+class Inline:
+    """No worker processes."""
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> InlineEngine:
+        """Load the data and build the trainer."""
+        from mmfl.train.trainer import Trainer
+
+        experiment = experiment.resolved()
+        return InlineEngine(Trainer(experiment, load_arrays(experiment, data_dir)))
+
+
+class InlineEngine:
+    """An `Engine` over one trainer."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        self.experiment = trainer.experiment
+        self.federation = trainer.federation
+
+    def initial(self) -> dict[str, Params]:
+        """Every task's first weights."""
+        return {task.name: self._trainer.initial(task.name) for task in self.experiment.tasks}
+
+    def train(
+        self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        """Job after job."""
+        for job in jobs:
+            yield self._trainer.train(job, params[job.address.task].flat)
+
+    def evaluate(
+        self,
+        params: Mapping[str, Params],
+        split: Split,
+        clients: Mapping[str, Ids] | None = None,
+    ) -> Iterator[Evaluation]:
+        """Piece after piece, or client after client."""
+        for task, weights in params.items():
+            if clients is None:
+                for piece in range(self.federation.pieces(task, split)):
+                    yield self._trainer.evaluate(task, weights.flat, split, piece=piece)
+            else:
+                for client in clients[task].tolist():
+                    yield self._trainer.evaluate(task, weights.flat, split, client=client)
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,285 @@
+"""The local engine: one single-threaded worker process per core (the default).
+
+Two single-threaded processes train faster than one process with two threads, and their results do
+not depend on how many there are: a job's randomness is in its address, and sums are formed in the
+order of the jobs, whoever was first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import mmap
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.config import Count, Positive, component, dump
+from mmfl.data.datasets import Arrays
+from mmfl.data.federation import SimulatedFederation, simulate
+from mmfl.data.load import load_arrays
+from mmfl.engines.arena import Arena, reserve
+from mmfl.engines.base import Ids
+from mmfl.engines.pool import Message, Pool
+from mmfl.errors import EngineError
+from mmfl.params import Layout, Params
+from mmfl.updates import (
+    CHUNK,
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    Job,
+    PartialSum,
+    Split,
+)
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+
+__all__ = ["Local", "LocalEngine"]
+
+SMALL = 3e7
+"""A turn of fewer samples x weights than this is small: it is dispatched with its whole chunk."""
+
+
+@component
+class Local:
+    """Worker processes on this machine.
+
+    Attributes:
+        workers: How many, or "auto": one per core this process may use.
+        timeout: Seconds of wall clock after which a turn is given up (a safety net; identical
+            results are promised as long as it never fires). By default none.
+    """
+
+    workers: Count | Literal["auto"] = "auto"
+    timeout: Positive | None = None
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> LocalEngine:
+        """Load the data, map it, start the workers."""
+        experiment = experiment.resolved()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        workers = self.workers if isinstance(self.workers, int) else cores or 1
+        return LocalEngine(experiment, load_arrays(experiment, data_dir), workers, self.timeout)
+
+
+class LocalEngine:
+    """An `Engine` over a pool of workers."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        arrays: Mapping[str, Arrays],
+        workers: int,
+        timeout: float | None = None,
+    ) -> None:
+        self.experiment = experiment
+        self.federation: SimulatedFederation = simulate(experiment, arrays)
+        self._data, self._weights, self._slots = Arena(), Arena(), _Slots()
+        self._layouts: dict[str, Layout] = {}
+        self._pool = Pool(workers, (self._data.fd, self._weights.fd, self._slots.fd), timeout)
+        parts = ("x_train", "y_train", "x_test", "y_test")
+        distinct: dict[str, npt.NDArray[Any]] = {}
+        names: dict[str, tuple[list[str], int]] = {}
+        for task, data in arrays.items():
+            keys = [f"{id(data)}/{part}" for part in parts]
+            distinct |= dict(zip(keys, (getattr(data, part) for part in parts), strict=True))
+            names[task] = (keys, data.classes)
+        self._data.fill(distinct)
+        self._pool.greet(
+            {
+                "do": "setup",
+                "experiment": dump(experiment),
+                "arrays": names,
+                "data": self._data.manifest,
+            }
+        )
+        self._pool.start()
+
+    def initial(self) -> dict[str, Params]:
+        """Every task's first weights, built by the workers: this process needs no torch."""
+        tasks = [task.name for task in self.experiment.tasks]
+        requests: list[Message] = [{"do": "initial", "task": task} for task in tasks]
+        first = {}
+        replies = self._pool.ask(len(tasks), requests.__getitem__)
+        for task, (reply, frame) in zip(tasks, replies, strict=True):
+            layout = Layout.of(_good(reply, f"task {task!r}: building its model")["layout"])
+            first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
+        self._know(first)
+        return first
+
+    def train(
+        self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        """Units of one job, or of one chunk where turns are small, to whoever is free."""
+        self._publish({job.address.task: params[job.address.task] for job in jobs})
+        self._slots.reset()
+        units, depth = self._units(jobs, merge=merge)
+        yield from self._train(units, self._pool, depth=depth)
+
+    def evaluate(
+        self,
+        params: Mapping[str, Params],
+        split: Split,
+        clients: Mapping[str, Ids] | None = None,
+    ) -> Iterator[Evaluation]:
+        """Pieces of a split, or a few clients at a time, to whoever is free."""
+        self._publish(params)
+        units: list[Message] = []
+        for task in params:
+            if clients is None:
+                whole = [([n], []) for n in range(self.federation.pieces(task, split))]
+            else:
+                ids = clients[task].tolist()
+                whole = [([], ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK)]
+            for pieces, some in whole:
+                asked = {"task": task, "split": split, "pieces": pieces, "clients": some}
+                units.append({"do": "evaluate"} | asked)
+        replies = self._pool.ask(len(units), units.__getitem__, depth=2)
+        for unit, (reply, _) in zip(units, replies, strict=True):
+            sums = _good(reply, f"task {unit['task']!r}: evaluating its model")["sums"]
+            for client, sum_ in zip(unit["clients"] or [None], sums, strict=True):
+                yield Evaluation(unit["task"], *sum_, client=client)
+
+    def close(self) -> None:
+        """End the workers and give the files back."""
+        self._pool.close()
+        self._data.close()
+        self._weights.close()
+        self._slots.close()
+
+    def _know(self, params: Mapping[str, Params]) -> None:
+        """Make room for the weights of these models, and tell the workers where."""
+        if self._layouts:
+            return
+        self._layouts = {task: p.layout for task, p in params.items()}
+        self._weights.reserve({t: (np.float32, (p.size,)) for t, p in self._layouts.items()})
+        self._slots.size = max(p.size for p in self._layouts.values()) * 8
+        self._pool.greet({"do": "weights", "manifest": self._weights.manifest})
+
+    def _publish(self, params: Mapping[str, Params]) -> None:
+        if not self._layouts:
+            self.initial()
+        for task, weights in params.items():
+            np.copyto(self._weights.arrays[task], weights.flat)
+
+    def _units(self, jobs: Sequence[Job], *, merge: bool) -> tuple[list[_Unit], int]:
+        """The jobs in order, cut into units; which cut is taken has no influence on the sums."""
+        units: list[_Unit] = []
+        for task, run in groupby(jobs, key=lambda job: job.address.task):
+            group = list(run)
+            work = group[0].work
+            held = self.federation.sizes(np.array([job.address.client for job in group]))
+            mean = float(held[:, self.federation.tasks.index(task)].mean())
+            samples = mean * work.epochs if work.epochs else (work.steps or 1) * work.batch_size
+            small = samples * self._layouts[task].size < SMALL
+            step = CHUNK if merge and small else 1
+            for start in range(0, len(group), step):
+                units.append(_Unit(group[start : start + step], merge=merge and small))
+        return units, 2 if units and all(unit.merge for unit in units) else 1
+
+    def _train(
+        self, units: list[_Unit], pool: Pool, *, depth: int
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        def request(number: int) -> Message:
+            unit = units[number]
+            unit.slot = self._slots.take()
+            jobs = [dataclasses.asdict(job) for job in unit.jobs]
+            slot = {"slot": unit.slot, "size": self._slots.size}
+            return {"do": "train", "jobs": jobs, "merge": unit.merge} | slot
+
+        replies = pool.ask(len(units), request, depth=depth)
+        for unit, (reply, _) in zip(units, replies, strict=True):
+            if "failed" in reply and len(unit.jobs) > 1:
+                # One of these turns is deadly: a worker apart finds out which, one by one.
+                alone = [_Unit([job], merge=False) for job in unit.jobs]
+                with closing(self._pool.apart()) as apart:
+                    yield from self._train(alone, apart, depth=1)
+            else:
+                yield from self._results(unit, reply)
+            self._slots.give_back(unit.slot)
+
+    def _results(self, unit: _Unit, reply: Message) -> Iterator[ClientUpdate | ClientFailure]:
+        if "failed" in reply or "error" in reply:
+            reason = "worker" if "failed" in reply else "raised"
+            detail = f"its turn {reply['failed']}" if "failed" in reply else reply["error"]
+            yield from (ClientFailure(job.address, reason, detail) for job in unit.jobs)
+            return
+        layout = self._layouts[unit.jobs[0].address.task]
+        partial = delta = None
+        if unit.merge and reply["examples"]:
+            total = self._slots.read(unit.slot, np.float64, layout.size)
+            partial = PartialSum(total, reply["examples"])
+        elif not unit.merge and "reason" not in reply["results"][0]:
+            delta = Params(layout, self._slots.read(unit.slot, np.float32, layout.size))
+        last = len(unit.jobs) - 1
+        for number, (job, found) in enumerate(zip(unit.jobs, reply["results"], strict=True)):
+            part = partial if number == last else None
+            if "reason" in found:
+                yield ClientFailure(job.address, **found, partial=part)
+            else:
+                yield ClientUpdate(job.address, delta, **found, partial=part)
+
+
+@dataclasses.dataclass
+class _Unit:
+    """What a worker gets at a time: one job, or a chunk of small ones whose sum it forms."""
+
+    jobs: list[Job]
+    merge: bool
+    slot: int = -1
+
+
+class _Slots:
+    """Places in a growing file into which workers put results, and from which we take them."""
+
+    def __init__(self) -> None:
+        self._arena = Arena()
+        self.fd = self._arena.fd
+        self._size = 0
+        self._free: list[int] = []
+        self._maps: list[mmap.mmap] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of a slot."""
+        return self._size
+
+    @size.setter
+    def size(self, wanted: int) -> None:
+        self._size = -(-max(wanted, 1) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+
+    def take(self) -> int:
+        if self._free:
+            return self._free.pop()
+        number = len(self._maps)
+        reserve(self.fd, (number + 1) * self._size)
+        self._maps.append(mmap.mmap(self.fd, self._size, offset=number * self._size))
+        return number
+
+    def reset(self) -> None:
+        """All slots are free again, also those of a training that was broken off."""
+        self._free = list(range(len(self._maps)))
+
+    def give_back(self, number: int) -> None:
+        self._free.append(number)
+
+    def read(self, number: int, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
+        return np.frombuffer(self._maps[number], dtype, count).copy()
+
+    def close(self) -> None:
+        self._maps = []
+        self._arena.close()
+
+
+def _good(reply: Message, doing: str) -> Message:
+    if "failed" in reply:
+        raise EngineError(f"{doing} {reply['failed']}")
+    if "error" in reply:
+        raise EngineError(reply["error"])
+    return reply

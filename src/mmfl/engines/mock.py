@@ -1,0 +1,53 @@
+"""An engine that asks one function: for tests of everything above engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mmfl.data.federation import Federation
+from mmfl.engines.base import Ids
+from mmfl.experiment import Experiment
+from mmfl.params import Params
+from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, Job, Split
+
+__all__ = ["MockEngine"]
+
+Turn = Callable[[Job, Params], ClientUpdate | ClientFailure]
+Test = Callable[[str, Params, int | None], Evaluation]
+
+
+def _always_half(task: str, params: Params, client: int | None) -> Evaluation:
+    return Evaluation(task, examples=2, loss=1.0, metric=1.0, client=client)
+
+
+@dataclass(frozen=True)
+class MockEngine:
+    """An `Engine` whose clients are one function from a job and the weights to a result."""
+
+    experiment: Experiment
+    federation: Federation
+    first: Mapping[str, Params]
+    turn: Turn
+    test: Test = _always_half
+
+    def initial(self) -> dict[str, Params]:
+        """The weights that were given."""
+        return dict(self.first)
+
+    def train(
+        self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        """Ask the function."""
+        return (self.turn(job, params[job.address.task]) for job in jobs)
+
+    def evaluate(
+        self, params: Mapping[str, Params], split: Split, clients: Mapping[str, Ids] | None = None
+    ) -> Iterator[Evaluation]:
+        """Ask the other function."""
+        for task, weights in params.items():
+            for client in [None] if clients is None else clients[task].tolist():
+                yield self.test(task, weights, client)
+
+    def close(self) -> None:
+        """Nothing is held."""

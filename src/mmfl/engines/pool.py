@@ -1,0 +1,220 @@
+"""A pool of worker processes that answer requests: dynamic dispatch, ordered delivery, no losses.
+
+A worker is ``python -m mmfl.engines.worker`` at the other end of a socket pair (no fork, and no
+surprise for scripts without a main guard). Requests and replies are JSON; large arrays travel
+through mapped files. A worker that dies is replaced and its request is asked again; a request that
+has cost three workers their lives, or that outlasts `timeout`, is answered with {"failed": why}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import IO, Any
+
+from mmfl.errors import EngineError
+
+__all__ = ["Message", "Pool"]
+
+Message = dict[str, Any]
+LIVES = 3
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A process, the socket to it, and the numbers of the requests it has not answered yet."""
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    log: IO[bytes]
+    waiting: deque[int] = field(default_factory=deque)
+    since: float = 0.0
+    ready: bool = False
+    overdue: bool = False
+
+    def last_words(self) -> str:
+        self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - 2000))
+        lines = self.log.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def end(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.wait()
+        self.connection.close()
+        self.log.close()
+
+
+class Pool:
+    """Workers that share files and greetings."""
+
+    def __init__(
+        self,
+        size: int,
+        files: tuple[int, ...],
+        timeout: float | None,
+        greetings: Sequence[Message] = (),
+    ) -> None:
+        self.size = size
+        self.greetings = list(greetings)
+        self._files = files
+        self._timeout = timeout
+        self._workers: list[_Worker] = []
+
+    def start(self) -> None:
+        """Bring the pool to its size; new workers get all greetings so far."""
+        while len(self._workers) < self.size:
+            ours, theirs = socket.socketpair()
+            files = (theirs.fileno(), *self._files)
+            log = tempfile.TemporaryFile()  # noqa: SIM115
+            environment = os.environ | {
+                "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+                "OMP_NUM_THREADS": "1",
+                "MKL_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+            }
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "mmfl.engines.worker", *map(str, files)],
+                pass_fds=files,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                process_group=0,
+            )
+            theirs.close()
+            worker = _Worker(process, Connection(ours.detach()), log)
+            self._workers.append(worker)
+            for greeting in self.greetings:
+                self._send(worker, greeting)
+
+    def greet(self, greeting: Message) -> None:
+        """Tell every worker something, now and whenever one is replaced; no answer is expected."""
+        self.greetings.append(greeting)
+        for worker in self._workers:
+            self._send(worker, greeting)
+
+    def ask(
+        self, count: int, request: Callable[[int], Message], *, depth: int = 1
+    ) -> Iterator[tuple[Message, bytes]]:
+        """Replies (with the bytes that belong to them) to requests 0, 1, ... in that order.
+
+        Args:
+            count: How many requests.
+            request: From a request's number to the message; asked once, when it is sent first.
+            depth: How many requests a worker may have at a time: 2 hides the latency of short ones.
+        """
+        todo, messages = deque(range(count)), dict[int, Message]()
+        replies: dict[int, tuple[Message, bytes]] = {}
+        deaths = [0] * count
+        delivered = 0
+        try:
+            while delivered < count:
+                self.start()
+                for level in range(1, depth + 1):
+                    for worker in self._workers:
+                        if todo and len(worker.waiting) < level:
+                            self._give(worker, todo.popleft(), messages, request)
+                for worker in self._answering():
+                    try:
+                        reply, frame = _receive(worker.connection)
+                    except (EOFError, OSError):
+                        self._bury(worker, todo, deaths, replies)
+                        continue
+                    if not worker.ready:
+                        if "error" in reply:
+                            raise EngineError(reply["error"])
+                        worker.ready = True
+                        continue
+                    number = worker.waiting.popleft()
+                    worker.since = time.monotonic()
+                    replies[number] = (reply, frame)
+                    messages.pop(number)
+                for worker in self._overdue():
+                    worker.process.kill()
+                    worker.overdue = True
+                while delivered in replies:
+                    yield replies.pop(delivered)
+                    delivered += 1
+        finally:
+            for worker in [worker for worker in self._workers if worker.waiting]:
+                self._workers.remove(worker)
+                worker.end()
+
+    def apart(self) -> Pool:
+        """A pool of one more worker with the same files and greetings, for a risky request."""
+        return Pool(1, self._files, self._timeout, self.greetings)
+
+    def close(self) -> None:
+        """End all workers."""
+        while self._workers:
+            self._workers.pop().end()
+
+    def _give(
+        self,
+        worker: _Worker,
+        number: int,
+        messages: dict[int, Message],
+        request: Callable[[int], Message],
+    ) -> None:
+        if number not in messages:
+            messages[number] = request(number)
+        if not worker.waiting:
+            worker.since = time.monotonic()
+        worker.waiting.append(number)
+        self._send(worker, messages[number])
+
+    def _answering(self) -> list[_Worker]:
+        busy = {worker.connection: worker for worker in self._workers}
+        patience = None if self._timeout is None else min(1.0, self._timeout / 4)
+        return [busy[connection] for connection in wait(list(busy), patience)]  # type: ignore[index]
+
+    def _overdue(self) -> list[_Worker]:
+        if self._timeout is None:
+            return []
+        limit = time.monotonic() - self._timeout
+        return [w for w in self._workers if w.ready and w.waiting and w.since < limit]
+
+    def _bury(
+        self,
+        worker: _Worker,
+        todo: deque[int],
+        deaths: list[int],
+        replies: dict[int, tuple[Message, bytes]],
+    ) -> None:
+        """Replace a dead worker; its first request is to blame, the others are simply asked again."""
+        self._workers.remove(worker)
+        if not worker.ready:
+            code, words = worker.process.wait(), worker.last_words()
+            worker.end()
+            raise EngineError(f"a worker process did not start (exit code {code}): {words}")
+        worker.end()
+        todo.extendleft(reversed(worker.waiting))
+        if worker.waiting:
+            blamed = worker.waiting[0]
+            deaths[blamed] += 1
+            if worker.overdue or deaths[blamed] >= LIVES:
+                todo.remove(blamed)
+                why = "timed out" if worker.overdue else f"ended {LIVES} worker processes"
+                replies[blamed] = ({"failed": why}, b"")
+
+    @staticmethod
+    def _send(worker: _Worker, message: Message) -> None:
+        try:
+            worker.connection.send_bytes(json.dumps(message).encode())
+        except OSError:
+            pass  # It is dead: the next receive finds out, and its requests are asked again.
+
+
+def _receive(connection: Connection) -> tuple[Message, bytes]:
+    reply: Message = json.loads(connection.recv_bytes())
+    return reply, connection.recv_bytes() if reply.get("frame") else b""

@@ -1,0 +1,147 @@
+"""The worker process: ``python -m mmfl.engines.worker SOCKET DATA WEIGHTS SLOTS`` (file numbers).
+
+It reads requests from the socket until that is closed, and answers each one:
+
+    setup      experiment, manifest of the data     -> {"ready": true}
+    weights    manifest of the weights              (no answer)
+    initial    task                                 -> layout, and the weights as bytes
+    train      jobs of one task, slot, merge        -> results; the delta or the sum in the slot
+    evaluate   task, split, pieces or clients       -> sums
+
+An exception becomes {"error": sentence}.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import mmap
+import sys
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mmfl.aggregate import checked, partial_sum
+from mmfl.data import Arrays
+from mmfl.engines.arena import attach
+from mmfl.errors import EngineError, MmflError
+from mmfl.experiment import Experiment
+from mmfl.params import Params
+from mmfl.train.trainer import Trainer
+from mmfl.updates import Address, ClientFailure, ClientUpdate, Job, LocalWork
+
+__all__: list[str] = []
+
+
+class Worker:
+    """A trainer that takes requests."""
+
+    def __init__(self, connection: Connection, data: int, weights: int, slots: int) -> None:
+        self._connection = connection
+        self._files = {"data": data, "weights": weights, "slots": slots}
+        self._trainer: Trainer
+        self._weights: dict[str, npt.NDArray[Any]] = {}
+        self._slots: dict[int, mmap.mmap] = {}
+
+    def serve(self) -> None:
+        """Answer until the other side is gone."""
+        while True:
+            try:
+                request = json.loads(self._connection.recv_bytes())
+            except (EOFError, OSError):
+                return
+            frame = b""
+            try:
+                reply, frame = getattr(self, f"do_{request.pop('do')}")(**request)
+            except MmflError as error:
+                reply = {"error": str(error)}
+            except Exception as error:
+                reply = {"error": f"{type(error).__name__}: {error}"}
+            if reply is not None:
+                self._connection.send_bytes(json.dumps(reply | {"frame": bool(frame)}).encode())
+                if frame:
+                    self._connection.send_bytes(frame)
+
+    def do_setup(self, experiment: Any, arrays: Any, data: Any) -> tuple[Any, bytes]:
+        """Build the trainer over the mapped data; imports were allowed or refused on our side."""
+        mapped = attach(self._files["data"], data)
+        tasks = {
+            task: Arrays(*(mapped[name] for name in names), classes=classes)
+            for task, (names, classes) in arrays.items()
+        }
+        self._trainer = Trainer(Experiment.from_dict(experiment, allow_imports=True), tasks)
+        return {"ready": True}, b""
+
+    def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
+        """Map the weights."""
+        self._weights = attach(self._files["weights"], manifest)
+        return None, b""
+
+    def do_initial(self, task: str) -> tuple[Any, bytes]:
+        """A task's first weights."""
+        params = self._trainer.initial(task)
+        return {"layout": params.layout.entries}, params.flat.tobytes()
+
+    def do_train(self, jobs: Any, slot: int, size: int, merge: bool) -> tuple[Any, bytes]:
+        """Turns of one chunk; with `merge` their sum goes into the slot, else the one delta."""
+        results = [self._turn(job) for job in jobs]
+        updates = [result for result in results if isinstance(result, ClientUpdate)]
+        examples = 0
+        if merge:
+            total = partial_sum(updates)
+            if total is not None:
+                self._slot(slot, size, np.float64)[: len(total.total)] = total.total
+                examples = total.examples
+        elif updates:
+            assert isinstance(updates[0].delta, Params)
+            flat = updates[0].delta.flat
+            self._slot(slot, size, np.float32)[: len(flat)] = flat
+        return {"results": [_written(result) for result in results], "examples": examples}, b""
+
+    def do_evaluate(self, task: str, split: Any, pieces: Any, clients: Any) -> tuple[Any, bytes]:
+        """Sums over pieces of the server's split, or over clients' shards."""
+        weights = self._weights[task]
+        found = [self._trainer.evaluate(task, weights, split, piece=piece) for piece in pieces]
+        found += [self._trainer.evaluate(task, weights, split, client=client) for client in clients]
+        return {"sums": [(e.examples, e.loss, e.metric) for e in found]}, b""
+
+    def _turn(self, job: Any) -> ClientUpdate | ClientFailure:
+        address = Address(*job["address"])
+        weights = self._weights[address.task]
+        result = self._trainer.train(Job(address, job["seed"], LocalWork(**job["work"])), weights)
+        if isinstance(result, ClientFailure):
+            return result
+        assert isinstance(result.delta, Params)
+        limits = self._trainer.experiment.checks
+        return checked(result, address, result.delta.layout, result.examples, limits)
+
+    def _slot(self, number: int, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        if number not in self._slots:
+            self._slots[number] = mmap.mmap(self._files["slots"], size, offset=number * size)
+        return np.frombuffer(self._slots[number], dtype)
+
+
+def _written(result: ClientUpdate | ClientFailure) -> dict[str, Any]:
+    if isinstance(result, ClientFailure):
+        return {"reason": result.reason, "detail": result.detail}
+    bare = dataclasses.replace(result, delta=None)
+    return {
+        name: getattr(bare, name)
+        for name in ("examples", "samples", "loss_before", "loss_after", "norm", "seconds")
+    }
+
+
+def main() -> None:
+    """Serve on the socket whose file number is the first argument."""
+    socket, *files = map(int, sys.argv[1:])
+    if len(files) != 3:
+        raise EngineError("a worker is started by the local engine, not by hand")
+    torch.set_num_threads(1)
+    Worker(Connection(socket), *files).serve()
+
+
+if __name__ == "__main__":
+    main()

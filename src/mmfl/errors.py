@@ -1,0 +1,64 @@
+"""Everything that mmfl raises on purpose.
+
+    MmflError                   one clear sentence; the command line prints it and exits with 2
+    ├── InputError              a value from outside breaks a rule (also a ValueError)
+    │   ├── ConfigError         ... in an experiment file or a ``--set``
+    │   └── DataError           ... in a data set or in the way it is partitioned
+    ├── EngineError             the machinery that trains could not do its work
+    └── StoreError              a run directory cannot be written or read
+
+A bad *client* raises nothing: it becomes a `mmfl.updates.ClientFailure` and costs that client its
+turn.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "EngineError",
+    "InputError",
+    "MmflError",
+    "StoreError",
+    "did_you_mean",
+]
+
+
+class MmflError(Exception):
+    """Base of all errors that mmfl raises on purpose: the message is one sentence for a person."""
+
+
+class InputError(MmflError, ValueError):
+    """A value from outside breaks a rule: the message names the field, the rule and the value."""
+
+
+class ConfigError(InputError):
+    """An experiment (file, ``--set`` or keyword) breaks a rule."""
+
+
+class DataError(InputError):
+    """A data set is missing or malformed, or cannot be partitioned as asked."""
+
+
+class EngineError(MmflError):
+    """The engine could not do its work: a worker does not start, a model cannot be evaluated."""
+
+
+class StoreError(MmflError):
+    """A run directory cannot be written or read."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A clause that helps with a misspelt `word`: the nearest known one, or the list of them.
+
+    >>> did_you_mean("alhpa", ["alpha", "floor"])
+    "did you mean 'alpha'?"
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(names)}" if names else "none is known"

@@ -1,0 +1,63 @@
+"""A convolutional network with two convolutions, two poolings and two dense layers.
+
+The shape of the paper's network for MNIST, Fashion-MNIST and EMNIST, with ReLU between layers and
+plain logits (the authors' code has neither; see the field notes on its double softmax).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, Strict
+
+from mmfl.config import Count, component
+from mmfl.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Cnn"]
+
+
+@component
+class Cnn:
+    """conv, pool, conv, pool, dense, dense.
+
+    Attributes:
+        channels: Of the two convolutions.
+        kernel: Odd side of their kernels; padding keeps the image's size.
+        dense: Width of the first dense layer.
+        dropout: Before the last layer.
+    """
+
+    channels: tuple[Count, Count] = (32, 64)
+    kernel: Count = 3
+    dense: Count = 256
+    dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel must be odd, got {self.kernel}")
+
+    def build(self, shape: tuple[int, ...], outputs: int) -> nn.Module:
+        """For images of at least 4 x 4 pixels."""
+        from torch import nn
+
+        if len(shape) != 3 or min(shape[1:]) < 4:
+            raise InputError(f"a cnn needs images of at least 4 x 4 pixels, got examples {shape}")
+        depth, height, width = shape
+        first, second = self.channels
+        same = self.kernel // 2
+        return nn.Sequential(
+            nn.Conv2d(depth, first, self.kernel, padding=same),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(first, second, self.kernel, padding=same),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(second * (height // 4) * (width // 4), self.dense),
+            nn.ReLU(),
+            *([nn.Dropout(self.dropout)] if self.dropout else []),
+            nn.Linear(self.dense, outputs),
+        )

@@ -1,0 +1,53 @@
+"""Learning rates over rounds. `SCHEDULES` is the family's table."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mmfl.config import Family, Positive, component
+
+__all__ = ["SCHEDULES", "Constant", "Inverse", "Schedule"]
+
+
+class Schedule(Protocol):
+    """A learning rate for each round in which a task trains."""
+
+    def rate(self, t: int) -> float:
+        """eta_t, where t = 0, 1, ... counts the rounds in which the task trained."""
+        ...
+
+
+@component
+class Constant:
+    """The same rate in all rounds; in a configuration simply ``lr = 0.01``."""
+
+    value: Positive = 0.01
+
+    def rate(self, t: int) -> float:
+        """eta_t = value."""
+        return float(self.value)
+
+
+@component
+class Inverse:
+    """eta_t = 1 / (mu (t + gamma)): the schedule of the paper's convergence theorems.
+
+    Attributes:
+        mu: Strong convexity of the local losses.
+        gamma: Offset; the theorems want at least 4 L / mu.
+    """
+
+    mu: Positive
+    gamma: Positive
+
+    def rate(self, t: int) -> float:
+        """eta_t."""
+        return 1.0 / (self.mu * (t + self.gamma))
+
+
+SCHEDULES = Family(
+    name="learning rate",
+    table={"constant": Constant, "inverse": Inverse},
+    needs=("rate",),
+    scalar=("constant", "value"),
+)

@@ -1,0 +1,188 @@
+"""What the round loop knows between two rounds: explicit, replaced as a whole, never changed.
+
+A checkpoint is a `State` on disk; a fingerprint is a hash over what must be the same everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.allocate import Assignments
+from mmfl.evaluate import Measured
+from mmfl.params import Params
+from mmfl.updates import ClientFailure
+
+__all__ = ["ClientTable", "RoundRecord", "State", "chained"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClientTable:
+    """What is remembered of clients that had a turn, by id; others cost nothing.
+
+    Attributes:
+        ids: (n) ascending.
+        counts: (n, S) turns that were accepted.
+        loss: (n, S) loss of the last one at its beginning; NaN = none yet.
+        norm: (n, S) norm of its update; NaN = none yet.
+    """
+
+    ids: Ints
+    counts: Ints
+    loss: Floats
+    norm: Floats
+
+    @classmethod
+    def empty(cls, tasks: int) -> ClientTable:
+        """Nobody had a turn."""
+        nobody = np.empty((0, tasks))
+        return cls(np.empty(0, np.int64), nobody.astype(np.int64), nobody, nobody)
+
+    def rows(self, ids: Ints) -> tuple[Ints, Floats, Floats]:
+        """counts, loss and norm of these clients."""
+        shape = (len(ids), self.counts.shape[1])
+        counts, loss = np.zeros(shape, np.int64), np.full(shape, np.nan)
+        norm = loss.copy()
+        place = np.searchsorted(self.ids, ids)
+        known = np.flatnonzero(place < len(self.ids))
+        known = known[self.ids[place[known]] == ids[known]]
+        at = place[known]
+        counts[known], loss[known], norm[known] = self.counts[at], self.loss[at], self.norm[at]
+        return counts, loss, norm
+
+    def after(self, turns: Sequence[tuple[int, int, float, float]]) -> ClientTable:
+        """The table after (client, task column, loss, norm) turns."""
+        if not turns:
+            return self
+        clients = np.array([turn[0] for turn in turns], np.int64)
+        ids = np.union1d(self.ids, clients)
+        counts, loss, norm = self.rows(ids)
+        row, column = np.searchsorted(ids, clients), np.array([turn[1] for turn in turns])
+        np.add.at(counts, (row, column), 1)
+        loss[row, column] = [turn[2] for turn in turns]
+        norm[row, column] = [turn[3] for turn in turns]
+        return ClientTable(ids, counts, loss, norm)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The loop's state after a round; everything that the next round depends on.
+
+    Attributes:
+        round: t; 0 before the first.
+        params: Each task's weights w_s.
+        versions: In how many rounds each task has trained.
+        difficulty: f_s; NaN while unknown.
+        measured: What was last measured on the test split; None = not yet.
+        allocator: The allocator's own state.
+        aggregator: The aggregator's own state, per task.
+        clients: What is remembered of clients.
+        chain: Running SHA-256 over assignments and scores so far.
+        stale: Tasks that have trained since their test split was measured.
+    """
+
+    round: int
+    params: Mapping[str, Params]
+    versions: Mapping[str, int]
+    difficulty: Mapping[str, float]
+    measured: Mapping[str, Measured | None]
+    allocator: Any
+    aggregator: Mapping[str, Any]
+    clients: ClientTable
+    chain: str
+    stale: frozenset[str]
+
+    @classmethod
+    def first(cls, params: Mapping[str, Params]) -> State:
+        """The state before round 1: Algorithm 1, line 1."""
+        tasks = list(params)
+        return cls(
+            round=0,
+            params=dict(params),
+            versions=dict.fromkeys(tasks, 0),
+            difficulty=dict.fromkeys(tasks, float("nan")),
+            measured=dict.fromkeys(tasks),
+            allocator=None,
+            aggregator=dict.fromkeys(tasks),
+            clients=ClientTable.empty(len(tasks)),
+            chain=hashlib.sha256(b"mmfl run").hexdigest(),
+            stale=frozenset(tasks),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over assignments, scores and the weights: equal runs have equal ones."""
+        digest = hashlib.sha256(bytes.fromhex(self.chain))
+        for task in sorted(self.params):
+            weights = self.params[task]
+            digest.update(repr((task, weights.layout.entries)).encode())
+            digest.update(weights.flat.astype("<f4", copy=False).tobytes())
+        return digest.hexdigest()
+
+    def replace(self, **changes: Any) -> State:
+        """A state that differs in these fields."""
+        return dataclasses.replace(self, **changes)
+
+
+def chained(
+    chain: str,
+    round: int,  # noqa: A002
+    tasks: Sequence[str],
+    assignments: Assignments,
+    difficulty: Mapping[str, float],
+) -> str:
+    """The running hash after a round: by task name, its clients and its score."""
+    digest = hashlib.sha256(bytes.fromhex(chain) + struct.pack("<q", round))
+    for task in sorted(tasks):
+        clients = np.sort(assignments.clients[assignments.tasks == tasks.index(task)])
+        digest.update(repr((task, len(clients))).encode())
+        digest.update(clients.astype("<i8").tobytes())
+        digest.update(struct.pack("<d", difficulty[task]))
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class RoundRecord:
+    """What happened in a round; mappings are by task name.
+
+    Attributes:
+        round: t.
+        tasks: The names, in the order of the assignment's task numbers.
+        active: How many clients were active.
+        assignments: Who was to train what.
+        clients: How many clients' updates each task accepted.
+        samples: Training examples processed.
+        failures: Turns that came to nothing.
+        difficulty: f_s after the round.
+        metric: Accuracy on the test split as last measured; NaN before.
+        loss: Loss on the test split as last measured; NaN before.
+        fresh: Whether the test split was measured after this round.
+        seconds: The whole round.
+        seconds_train: Training and aggregation.
+        seconds_evaluate: Measuring.
+    """
+
+    round: int
+    tasks: tuple[str, ...]
+    active: int
+    assignments: Assignments
+    clients: Mapping[str, int]
+    samples: int
+    failures: tuple[ClientFailure, ...]
+    difficulty: Mapping[str, float]
+    metric: Mapping[str, float]
+    loss: Mapping[str, float]
+    fresh: bool
+    seconds: float
+    seconds_train: float
+    seconds_evaluate: float

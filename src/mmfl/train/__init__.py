@@ -1,0 +1,1 @@
+"""Local training with torch: kernels, the resident network, and the trainer that workers run."""

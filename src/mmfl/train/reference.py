@@ -1,0 +1,87 @@
+"""Local training as a plain loop: Algorithm 1, lines 8-9. All other kernels are measured on it.
+
+The optimiser is torch's SGD, new for every turn, as in the authors' code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mmfl.rng import Stream
+from mmfl.updates import LocalWork
+
+__all__ = ["Trained", "batches", "forward", "train"]
+
+Batch = Callable[[npt.NDArray[np.int64]], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a turn reports beside the weights; see `mmfl.updates.ClientUpdate`."""
+
+    samples: int
+    loss_before: float
+    loss_after: float
+
+
+def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[npt.NDArray[np.int64]]:
+    """Rows of the shard, batch after batch: each pass is a new permutation of the shard.
+
+    A pass ends with its remainder as a smaller batch (or without it: ``remainder = "drop"``), so a
+    batch never spans two passes. With `steps`, passes follow each other until the steps are done.
+    """
+    steps = 0
+    for _ in range(work.epochs) if work.epochs is not None else iter(int, 1):
+        order = rng.permutation(size)
+        for start in range(0, size, work.batch_size):
+            batch = order[start : start + work.batch_size]
+            if work.remainder == "drop" and start > 0 and len(batch) < work.batch_size:
+                continue
+            if steps == work.steps:
+                return
+            steps += 1
+            yield batch
+
+
+def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
+    """Logits in float32; with "bf16" the layers compute in bfloat16 from float32 weights."""
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        logits: Tensor = model(x)
+    return logits.float()
+
+
+def train(
+    model: nn.Module, batch: Batch, size: int, work: LocalWork, *, precision: str, rng: Stream
+) -> Trained:
+    """tau steps of SGD on the client's shard, in place (Algorithm 1, lines 8-9).
+
+    Args:
+        model: The network, at the weights w_s that the server sent.
+        batch: From rows of the shard to examples and labels.
+        size: Rows of the shard.
+        work: How much, and the optimiser's settings.
+        precision: "float32" or "bf16".
+        rng: The turn's own stream.
+    """
+    model.train()
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=work.lr, momentum=work.momentum, weight_decay=work.weight_decay
+    )
+    samples, first, last = 0, float("nan"), float("nan")
+    for rows in batches(size, work, rng=rng):
+        x, y = batch(rows)
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(forward(model, x, precision), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        last = loss.item()
+        first = first if samples else last
+        samples += len(rows)
+    return Trained(samples, first, last)

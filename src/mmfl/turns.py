@@ -1,0 +1,197 @@
+"""The parts of a round: who is active, who gets what, and what comes back from a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.aggregate import checked, partial_sums
+from mmfl.allocate import Assignment, Assignments, View, first_fault
+from mmfl.data.federation import Federation
+from mmfl.errors import EngineError, InputError
+from mmfl.rng import stream
+from mmfl.state import State
+from mmfl.updates import Address, ClientFailure, ClientUpdate, Job
+
+if TYPE_CHECKING:
+    from mmfl.engines.base import Engine
+    from mmfl.experiment import Experiment
+
+__all__ = ["Population", "Turns", "allocation", "jobs_of"]
+
+Ints = npt.NDArray[np.int64]
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """The clients that may train something.
+
+    Attributes:
+        federation: Everybody.
+        experiment: The rates and the seed.
+        places: Their places in the federation's list; None = all of it (which costs no memory).
+        count: How many they are.
+    """
+
+    federation: Federation
+    experiment: Experiment
+    places: Ints | None
+    count: int
+
+    @classmethod
+    def of(cls, federation: Federation, experiment: Experiment) -> Population:
+        """Look through the federation once, block by block."""
+        able = []
+        for start in range(0, len(federation.clients), _BLOCK):
+            ids = np.asarray(federation.clients[start : start + _BLOCK], dtype=np.int64)
+            able.append(start + np.flatnonzero((federation.sizes(ids) > 0).any(axis=1)))
+        count = sum(map(len, able))
+        if count == 0:
+            raise InputError("no client holds data of any task, so nothing can be trained")
+        if isinstance(experiment.clients.active, float) and not round(experiment.clients.active * count):
+            raise InputError(
+                f"clients.active = {experiment.clients.active:g} of {count} clients that hold data "
+                "leaves nobody active; raise it"
+            )
+        everybody = count == len(federation.clients)
+        return cls(federation, experiment, None if everybody else np.concatenate(able), count)
+
+    def active(self, t: int) -> Ints:
+        """Places of the round's active clients, ascending (Algorithm 1, line 3)."""
+        rate = self.experiment.clients.active
+        rng = stream(self.experiment.seed, "active", t)
+        if isinstance(rate, float):
+            m = round(rate * self.count)
+            chosen = np.sort(rng.choice(self.count, m, replace=False, shuffle=False))
+            return chosen if self.places is None else self.places[chosen]
+        places = np.arange(self.count) if self.places is None else self.places
+        return places[rng.at(places) < np.array(rate)[places]]
+
+    def ids(self, places: Ints) -> Ints:
+        """The ids at these places of the federation's list."""
+        clients = self.federation.clients
+        if isinstance(clients, range):
+            return clients.start + places * clients.step
+        return np.asarray(clients, dtype=np.int64)[places]
+
+    def judges(self, t: int, task: str) -> Ints:
+        """Ids of the clients that score a task in a round: those asked, of all that hold data."""
+        places = np.arange(self.count) if self.places is None else self.places
+        ids = self.ids(places)
+        ids = ids[self.federation.sizes(ids)[:, self.federation.tasks.index(task)] > 0]
+        wanted = self.experiment.score_clients
+        if wanted is None or wanted >= len(ids):
+            return ids
+        rng = stream(self.experiment.seed, "judges", t, task)
+        return np.sort(rng.choice(ids, wanted, replace=False))
+
+
+def allocation(
+    t: int, experiment: Experiment, population: Population, places: Ints, state: State
+) -> tuple[View, Assignments, Any]:
+    """Algorithm 1, lines 4-5: each active client's task, and the allocator's next state."""
+    federation = population.federation
+    clients = population.ids(places)
+    sizes = federation.sizes(clients)
+    counts, loss, norm = state.clients.rows(clients)
+    view = View(
+        round=t,
+        rounds=experiment.rounds,
+        tasks=federation.tasks,
+        difficulty=np.array([state.difficulty[task] for task in federation.tasks]),
+        clients=clients,
+        positions=places,
+        population=len(federation.clients),
+        sizes=sizes,
+        eligible=sizes > 0,
+        capacity=np.ones(len(clients), dtype=np.int64),
+        counts=counts,
+        loss=loss,
+        norm=norm,
+    )
+    rng = stream(experiment.seed, "allocate", t)
+    given, after = experiment.allocator.allocate(view, state.allocator, rng=rng)
+    assignments = given if isinstance(given, Assignments) else _packed(given)
+    fault = first_fault(assignments, view)
+    if fault is not None:
+        raise EngineError(f"the allocator {experiment.allocator!r} broke a rule: {fault}")
+    return view, assignments, after
+
+
+def _packed(given: Iterable[Assignment]) -> Assignments:
+    rows = [(int(c), int(s), float(p)) for c, s, p in given]
+    clients, tasks, p = zip(*rows, strict=True) if rows else ((), (), ())
+    return Assignments(np.array(clients, np.int64), np.array(tasks, np.int64), np.array(p, float))
+
+
+def jobs_of(t: int, experiment: Experiment, assignments: Assignments, state: State) -> list[Job]:
+    """One job per assignment: task after task, each by ascending client."""
+    tasks, run = tuple(state.params), experiment.digest[:16]
+    work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
+    order = np.lexsort((assignments.clients, assignments.tasks))
+    pairs = zip(assignments.clients[order].tolist(), assignments.tasks[order].tolist(), strict=True)
+    return [
+        Job(
+            Address(run, t, tasks[column], client, state.versions[tasks[column]]),
+            experiment.seed,
+            work[tasks[column]],
+        )
+        for client, column in pairs
+    ]
+
+
+@dataclass(eq=False)
+class Turns:
+    """The gate through which a round's results come: checked, counted, grouped by task.
+
+    Attributes:
+        accepted: (client, task column, loss at the beginning, norm) of each accepted update.
+        trained: From task to its number of accepted updates.
+        failures: Turns that came to nothing.
+        samples: Training examples processed.
+    """
+
+    engine: Engine
+    experiment: Experiment
+    view: View
+    state: State
+    accepted: list[tuple[int, int, float, float]] = field(default_factory=list)
+    trained: dict[str, int] = field(default_factory=dict)
+    failures: list[ClientFailure] = field(default_factory=list)
+    samples: int = 0
+
+    def by_task(self, jobs: Sequence[Job]) -> Iterator[tuple[str, Iterator[Any]]]:
+        """(task, its updates as the aggregator wants them), as they arrive; consume each in turn."""
+        merge = self.experiment.aggregator.mergeable
+        results = self.engine.train(jobs, self.state.params, merge=merge)
+        pairs = zip(jobs, results, strict=True)
+        for task, group in groupby(pairs, key=lambda pair: pair[0].address.task):
+            gated = (self._gate(job, result) for job, result in group)
+            if merge:
+                yield task, partial_sums(gated)
+            else:
+                yield task, (result for result in gated if isinstance(result, ClientUpdate))
+
+    def _gate(self, job: Job, result: ClientUpdate | ClientFailure) -> ClientUpdate | ClientFailure:
+        """Algorithm 1, line 10: the upload. Nothing passes that `checked` refuses."""
+        address = job.address
+        column = self.view.tasks.index(address.task)
+        merged = isinstance(result, ClientUpdate) and result.delta is None
+        if isinstance(result, ClientUpdate) and not merged:
+            row = np.searchsorted(self.view.clients, address.client)
+            holds = int(self.view.sizes[row, column])
+            layout = self.state.params[address.task].layout
+            result = checked(result, address, layout, holds, self.experiment.checks)
+        if isinstance(result, ClientFailure):
+            self.failures.append(result)
+            return result
+        self.samples += result.samples
+        self.trained[address.task] = self.trained.get(address.task, 0) + 1
+        self.accepted.append((address.client, column, result.loss_before, result.norm))
+        return result

@@ -1,0 +1,131 @@
+"""What travels between the round loop and an engine: jobs out; updates, failures, scores back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "CHUNK",
+    "Address",
+    "ClientFailure",
+    "ClientUpdate",
+    "Evaluation",
+    "Job",
+    "LocalWork",
+    "PartialSum",
+    "Split",
+]
+
+CHUNK = 8
+"""Updates of a task are summed in float64 over runs of this many consecutive jobs, and the sums of
+the runs are added in order. Every engine does it so, wherever it forms the sums: same bits."""
+
+Split = Literal["train", "validation", "test"]
+
+
+class Address(NamedTuple):
+    """Whose turn it is: an update is accepted only for the very address that was asked for."""
+
+    run: str
+    round: int
+    task: str
+    client: int
+    model_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    """The local training of one turn (tau in the paper): exactly one of `epochs`, `steps` is set.
+
+    Attributes:
+        epochs: Passes over the client's shard.
+        steps: SGD steps, over as many passes as they take.
+        batch_size: Examples in a step.
+        lr: The learning rate eta_t of this round.
+        momentum: Of SGD; its buffer starts empty in every turn.
+        weight_decay: Of SGD (L2).
+        remainder: What becomes of a pass's last, smaller batch: "keep" (default) or "drop" it. A
+            shard smaller than one batch is always one batch.
+    """
+
+    batch_size: int
+    lr: float
+    epochs: int | None = None
+    steps: int | None = None
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    remainder: Literal["keep", "drop"] = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One client's turn at one task. Its random stream is (seed, "train", round, task, client)."""
+
+    address: Address
+    seed: int
+    work: LocalWork
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialSum:
+    """The float64 sum of examples x delta over the accepted updates of one chunk of jobs."""
+
+    total: npt.NDArray[np.float64]
+    examples: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClientUpdate:
+    """What a client did with its turn.
+
+    Attributes:
+        address: The job's.
+        delta: Change of the weights, by tensor name; None if `partial` of this or a later update of
+            the same chunk contains it.
+        examples: How many examples the client holds of the task: its weight in the mean.
+        samples: Training examples processed, each pass counted.
+        loss_before: Loss of the turn's first batch, at the weights received.
+        loss_after: Loss of the turn's last batch, before its step.
+        norm: Euclidean norm of delta.
+        seconds: Time spent.
+        partial: The sum of the chunk that ends with this update, if the engine formed it.
+    """
+
+    address: Address
+    delta: Mapping[str, npt.NDArray[np.float32]] | None
+    examples: int
+    samples: int
+    loss_before: float
+    loss_after: float
+    norm: float
+    seconds: float = 0.0
+    partial: PartialSum | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFailure:
+    """A turn that came to nothing: recorded, never fatal.
+
+    `partial` is here for the same purpose as in `ClientUpdate`: a chunk may end with a failure.
+    """
+
+    address: Address
+    reason: str
+    detail: str = ""
+    partial: PartialSum | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Sums over a piece of a split, or over one client's shard; pieces add up in a fixed order."""
+
+    task: str
+    examples: int
+    loss: float
+    metric: float
+    client: int | None = None
