@@ -1,10 +1,10 @@
 """mmfl: train several models at once over one pool of federated clients, fairly.
 
-    import mmfl
-    experiment = mmfl.Experiment.load("fair.toml")
-    for state, record in mmfl.rounds(experiment):
-        print(record.round, record.metric)
-    run = mmfl.run(experiment, out="runs/fair")
+import mmfl
+experiment = mmfl.Experiment.load("fair.toml")
+for state, record in mmfl.rounds(experiment):
+    print(record.round, record.metric)
+run = mmfl.run(experiment, out="runs/fair")
 """
 
 from __future__ import annotations

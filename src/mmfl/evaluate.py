@@ -83,7 +83,7 @@ def scores(
     state: State,
     trained: set[str],
 ) -> tuple[dict[str, float], dict[str, Measured]]:
-    """f_s of every task, and what was measured for it; a task that did not train keeps its score."""
+    """f_s of every task, and what was measured for it; who did not train keeps its score."""
     changed = {
         task: weights
         for task, weights in state.params.items()

@@ -55,9 +55,7 @@ def _active(value: Any) -> Any:
 Active = Annotated[
     float | tuple[float, ...],
     BeforeValidator(_active),
-    WithJsonSchema(
-        {"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
 ]
 
 
@@ -111,7 +109,7 @@ class LocalTraining:
     epochs: Count | None = None
     steps: Count | None = None
     batch_size: Count = 32
-    lr: Annotated[Schedule, SCHEDULES] = Constant(0.01)  # noqa: RUF009
+    lr: Annotated[Schedule, SCHEDULES] = Constant(0.01)
     momentum: Momentum = 0.9
     weight_decay: NonNegative = 1e-4
     remainder: Remainder = "keep"
@@ -152,10 +150,10 @@ class Task:
 
     name: Annotated[str, Strict(), Field(pattern=r"^\w[\w.+-]*$", max_length=64)]
     dataset: Annotated[Dataset, DATASETS]
-    model: Annotated[Model, MODELS] = Mlp()  # noqa: RUF009
-    partition: Annotated[Partition, PARTITIONS] = Iid()  # noqa: RUF009
+    model: Annotated[Model, MODELS] = Mlp()
+    partition: Annotated[Partition, PARTITIONS] = Iid()
     kernel: Kernel | None = None
-    local: LocalOverride = LocalOverride()  # noqa: RUF009
+    local: LocalOverride = LocalOverride()
 
     @model_validator(mode="before")
     @classmethod
@@ -220,17 +218,17 @@ class Experiment:
     seed: Natural = 0
     precision: Literal["float32", "bf16"] = "float32"
     kernel: Kernel = "auto"
-    score: Annotated[Score, SCORES] = Error()  # noqa: RUF009
+    score: Annotated[Score, SCORES] = Error()
     score_split: Literal["validation", "test"] = "validation"
     score_source: Literal["server", "clients"] = "server"
     score_clients: Count | None = None
     validation: Annotated[float, Strict(), Field(gt=0, lt=1)] = 0.1
-    local: LocalTraining = LocalTraining()  # noqa: RUF009
-    allocator: Annotated[Allocator, ALLOCATORS] = FedFair()  # noqa: RUF009
-    aggregator: Annotated[Aggregator, AGGREGATORS] = Mean()  # noqa: RUF009
-    checks: Checks = Checks()  # noqa: RUF009
-    evaluate: Evaluate = Evaluate()  # noqa: RUF009
-    engine: Annotated[EngineConfig, ENGINES] = Local()  # noqa: RUF009
+    local: LocalTraining = LocalTraining()
+    allocator: Annotated[Allocator, ALLOCATORS] = FedFair()
+    aggregator: Annotated[Aggregator, AGGREGATORS] = Mean()
+    checks: Checks = Checks()
+    evaluate: Evaluate = Evaluate()
+    engine: Annotated[EngineConfig, ENGINES] = Local()
 
     def __post_init__(self) -> None:
         names = [task.name for task in self.tasks]

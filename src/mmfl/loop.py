@@ -26,7 +26,7 @@ __all__ = ["Rounds", "rounds"]
 
 
 class Rounds(Iterator[tuple[State, RoundRecord]]):
-    """An iterator over rounds that closes its engine when it ends, breaks or is left as a context."""
+    """An iterator over rounds that closes its engine in the end: after `break`, too."""
 
     def __init__(self, generator: Generator[tuple[State, RoundRecord], None, None]) -> None:
         self._generator = generator

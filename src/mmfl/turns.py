@@ -54,7 +54,9 @@ class Population:
         count = sum(map(len, able))
         if count == 0:
             raise InputError("no client holds data of any task, so nothing can be trained")
-        if isinstance(experiment.clients.active, float) and not round(experiment.clients.active * count):
+        if isinstance(experiment.clients.active, float) and not round(
+            experiment.clients.active * count
+        ):
             raise InputError(
                 f"clients.active = {experiment.clients.active:g} of {count} clients that hold data "
                 "leaves nobody active; raise it"
@@ -167,7 +169,7 @@ class Turns:
     samples: int = 0
 
     def by_task(self, jobs: Sequence[Job]) -> Iterator[tuple[str, Iterator[Any]]]:
-        """(task, its updates as the aggregator wants them), as they arrive; consume each in turn."""
+        """(task, its updates as the aggregator wants them) as they arrive; consume each in turn."""
         merge = self.experiment.aggregator.mergeable
         results = self.engine.train(jobs, self.state.params, merge=merge)
         pairs = zip(jobs, results, strict=True)

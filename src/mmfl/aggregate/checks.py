@@ -77,7 +77,10 @@ def _fault(
     if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
         return "examples", f"claims {examples!r} examples, holds {holds}"
     if not (math.isfinite(update.loss_before) and math.isfinite(update.loss_after)):
-        return "loss", f"loss {update.loss_before:g} before and {update.loss_after:g} after training"
+        return (
+            "loss",
+            f"loss {update.loss_before:g} before and {update.loss_after:g} after training",
+        )
     if isinstance(update.delta, Params) and update.delta.layout == layout:
         return None
     if not isinstance(update.delta, Mapping):

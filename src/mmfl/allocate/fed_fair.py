@@ -36,7 +36,9 @@ def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
         raise InputError(f"difficulty must be a non-empty vector, got shape {f.shape}")
     bad = ~(np.isfinite(f) & (f >= 0))
     if bad.any():
-        raise InputError(f"difficulty must be finite and >= 0, got {f[bad][0]} for task {bad.argmax()}")
+        raise InputError(
+            f"difficulty must be finite and >= 0, got {f[bad][0]} for task {bad.argmax()}"
+        )
     if not alpha >= 1:
         raise InputError(f"alpha must be >= 1 (inf included), got {alpha}")
     worst = f.max()

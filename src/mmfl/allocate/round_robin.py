@@ -1,4 +1,4 @@
-"""Round robin (MFA-RR of Bhuyan, Moharir, Joshi: "Multi-Model Federated Learning", as in the paper).
+"""Round robin, as in the paper's experiments (after MFA-RR: Bhuyan et al., arXiv 2207.04330).
 
 Clients start in S contiguous blocks, one per task; each round every client's task moves on by one.
 Active clients use theirs.

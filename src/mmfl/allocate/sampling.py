@@ -71,7 +71,9 @@ def sample(
         task[rows] = by_name[columns[drawn]]
         chance[rows] = tables[g][drawn]
     if sampling.floor:
-        task = _raise_to_floor(task, view, by_name, sampling.floor, rng.child("floor").at(view.clients))
+        task = _raise_to_floor(
+            task, view, by_name, sampling.floor, rng.child("floor").at(view.clients)
+        )
     given = np.flatnonzero(task >= 0)
     return Assignments(view.clients[given], task[given], chance[given])
 
@@ -106,8 +108,8 @@ def round_counts(expected: Floats, *, rng: Stream) -> Ints:
         while in_row[start]:
             cycle = _cycle(start, in_row, in_column)
             up, down = cycle[::2], cycle[1::2]
-            rise = min(min(_UNIT - value[e] for e in up), min(value[e] for e in down))
-            fall = min(min(value[e] for e in up), min(_UNIT - value[e] for e in down))
+            rise = min(*(_UNIT - value[e] for e in up), *(value[e] for e in down))
+            fall = min(*(value[e] for e in up), *(_UNIT - value[e] for e in down))
             step = rise if rng.random() < fall / (rise + fall) else -fall
             for entries, change in ((up, step), (down, -step)):
                 for r, c in entries:
@@ -159,8 +161,9 @@ def _patterns(eligible: Bools) -> list[tuple[Columns, Columns]]:
 
 def _inverse_cdf(p: Floats, luck: Floats) -> Columns:
     """The task at which the running sum of p passes each number; never one with p = 0."""
-    drawn = np.searchsorted(np.cumsum(p), luck, side="right")
-    return np.minimum(drawn, np.flatnonzero(p)[-1])
+    drawn: Columns = np.searchsorted(np.cumsum(p), luck, side="right")
+    drawn[drawn > np.flatnonzero(p)[-1]] = np.flatnonzero(p)[-1]
+    return drawn
 
 
 def _raise_to_floor(task: Ints, view: View, by_name: Columns, floor: int, luck: Floats) -> Ints:

@@ -124,12 +124,13 @@ class Synthetic:
         """Draw it."""
         rng = stream(self.seed, "synthetic")
         centres = rng.standard_normal((self.classes, *self.shape), dtype=np.float32)
-        parts: list[npt.NDArray[Any]] = []
-        for size in (self.train, self.test):
+
+        def draw(size: int) -> tuple[npt.NDArray[np.float32], Labels]:
             y = rng.integers(self.classes, size=size)
             x = rng.standard_normal((size, *self.shape), dtype=np.float32)
-            parts += [centres[y] + np.float32(self.noise) * x, y]
-        return Arrays(*parts, classes=self.classes)
+            return centres[y] + np.float32(self.noise) * x, y
+
+        return Arrays(*draw(self.train), *draw(self.test), self.classes)
 
 
 DATASETS = Family(

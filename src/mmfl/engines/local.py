@@ -132,19 +132,20 @@ class LocalEngine:
         self._publish(params)
         units: list[Message] = []
         for task in params:
+            unit: Message = {"do": "evaluate", "task": task, "split": split}
             if clients is None:
-                whole = [([n], []) for n in range(self.federation.pieces(task, split))]
+                pieces = range(self.federation.pieces(task, split))
+                units += [unit | {"pieces": [piece], "clients": []} for piece in pieces]
             else:
                 ids = clients[task].tolist()
-                whole = [([], ids[i : i + CHUNK]) for i in range(0, len(ids), CHUNK)]
-            for pieces, some in whole:
-                asked = {"task": task, "split": split, "pieces": pieces, "clients": some}
-                units.append({"do": "evaluate"} | asked)
+                some = [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
+                units += [unit | {"pieces": [], "clients": few} for few in some]
         replies = self._pool.ask(len(units), units.__getitem__, depth=2)
         for unit, (reply, _) in zip(units, replies, strict=True):
             sums = _good(reply, f"task {unit['task']!r}: evaluating its model")["sums"]
             for client, sum_ in zip(unit["clients"] or [None], sums, strict=True):
-                yield Evaluation(unit["task"], *sum_, client=client)
+                examples, loss, metric = sum_
+                yield Evaluation(unit["task"], examples, loss, metric, client)
 
     def close(self) -> None:
         """End the workers and give the files back."""
@@ -171,6 +172,7 @@ class LocalEngine:
     def _units(self, jobs: Sequence[Job], *, merge: bool) -> tuple[list[_Unit], int]:
         """The jobs in order, cut into units; which cut is taken has no influence on the sums."""
         units: list[_Unit] = []
+        merge = merge and len(jobs) >= 4 * CHUNK * self._pool.size  # else some would have to wait
         for task, run in groupby(jobs, key=lambda job: job.address.task):
             group = list(run)
             work = group[0].work

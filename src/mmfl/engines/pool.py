@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import IO, Any
@@ -191,7 +192,7 @@ class Pool:
         deaths: list[int],
         replies: dict[int, tuple[Message, bytes]],
     ) -> None:
-        """Replace a dead worker; its first request is to blame, the others are simply asked again."""
+        """Drop a dead worker; its first request is to blame, the others are simply asked again."""
         self._workers.remove(worker)
         if not worker.ready:
             code, words = worker.process.wait(), worker.last_words()
@@ -209,10 +210,9 @@ class Pool:
 
     @staticmethod
     def _send(worker: _Worker, message: Message) -> None:
-        try:
+        # If it is dead, the next receive finds out, and its requests are asked again.
+        with suppress(OSError):
             worker.connection.send_bytes(json.dumps(message).encode())
-        except OSError:
-            pass  # It is dead: the next receive finds out, and its requests are asked again.
 
 
 def _receive(connection: Connection) -> tuple[Message, bytes]:

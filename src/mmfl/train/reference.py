@@ -60,7 +60,7 @@ def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
 def train(
     model: nn.Module, batch: Batch, size: int, work: LocalWork, *, precision: str, rng: Stream
 ) -> Trained:
-    """tau steps of SGD on the client's shard, in place (Algorithm 1, lines 8-9).
+    """Tau steps of SGD on the client's shard, in place (Algorithm 1, lines 8-9).
 
     Args:
         model: The network, at the weights w_s that the server sent.
@@ -79,7 +79,7 @@ def train(
         x, y = batch(rows)
         optimizer.zero_grad()
         loss = functional.cross_entropy(forward(model, x, precision), y)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         last = loss.item()
         first = first if samples else last

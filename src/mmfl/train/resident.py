@@ -39,9 +39,7 @@ class Resident:
             view = self.flat[offset : offset + tensor.numel()].view(shape)
             view.copy_(tensor.detach())
             tensor.data = view
-        self._counters = [
-            (b, b.clone()) for b in module.buffers() if not b.is_floating_point()
-        ]
+        self._counters = [(b, b.clone()) for b in module.buffers() if not b.is_floating_point()]
 
     @property
     def weights(self) -> Flat:

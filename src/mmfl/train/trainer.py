@@ -48,7 +48,7 @@ class Trainer:
         return first
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
-        """One client's turn: Algorithm 1, lines 7-10. Whatever it raises is the client's failure."""
+        """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
         start = time.perf_counter()
         address = job.address
         try:
@@ -108,7 +108,9 @@ class Trainer:
                     loss += functional.cross_entropy(logits, labels, reduction="sum").item()
                     metric += float((logits.argmax(1) == labels).sum().item())
         except Exception as error:
-            raise EngineError(f"task {task!r}: evaluating its model failed: {_said(error)}") from None
+            raise EngineError(
+                f"task {task!r}: evaluating its model failed: {_said(error)}"
+            ) from None
         return Evaluation(task, len(rows), loss, metric, client)
 
     def _resident(self, task: str) -> Resident:
@@ -119,7 +121,9 @@ class Trainer:
                     module = model.build(data.shape, data.classes)
                 self._residents[task] = Resident(module)
             except Exception as error:
-                raise EngineError(f"task {task!r}: its model cannot be built: {_said(error)}") from None
+                raise EngineError(
+                    f"task {task!r}: its model cannot be built: {_said(error)}"
+                ) from None
         return self._residents[task]
 
     def _try_out(self, task: str) -> None:

@@ -1,0 +1,55 @@
+"""The command line. Heavy modules are imported by the commands that need them, not here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from mmfl import __version__
+from mmfl.cli import check, run, status
+from mmfl.errors import MmflError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="mmfl",
+    help="Train several models at once over one pool of federated clients, fairly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("check")(check.check)
+app.command("schema")(check.schema)
+app.command("status")(status.status)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mmfl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and stop."
+    ),
+) -> None:
+    """Train several models at once over one pool of federated clients, fairly."""
+
+
+def main() -> None:
+    """Run the command line; a mistake is one sentence on standard error and exit code 2."""
+    try:
+        app()
+    except MmflError as error:
+        typer.echo(f"mmfl: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # Whoever read our output has gone: say no more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

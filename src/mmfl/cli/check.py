@@ -1,0 +1,50 @@
+"""``mmfl check`` and ``mmfl schema``: everything about an experiment file but training."""
+
+from __future__ import annotations
+
+import typer
+
+from mmfl.cli.options import AllowImports, Config, DataDir, Sets
+
+__all__ = ["check", "schema"]
+
+
+def check(
+    config: Config,
+    set_: Sets = None,
+    data_dir: DataDir = None,
+    allow_imports: AllowImports = False,
+) -> None:
+    """Validate an experiment: the file, its data, its partition and its models. Trains nothing."""
+    import numpy as np
+
+    from mmfl.engines.inline import Inline
+    from mmfl.experiment import Experiment
+    from mmfl.turns import Population
+
+    experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
+    engine = Inline().open(experiment, data_dir=data_dir)
+    population = Population.of(engine.federation, engine.experiment)
+    params = engine.initial()
+    ids = population.ids(population.active(1))
+    sizes = engine.federation.sizes(ids)
+    for number, (task, weights) in enumerate(params.items()):
+        held = sizes[:, number]
+        points = f"{held.min()} to {held.max()}" if np.ptp(held) else f"{held[0]}"
+        typer.echo(
+            f"task {task}: {weights.layout.size:,} weights in {len(weights)} tensors, "
+            f"{points} examples per client"
+        )
+    typer.echo(
+        f"{config}: fine; {len(params)} tasks, {population.count} clients of which {len(ids)} are "
+        f"active in round 1, {experiment.rounds} rounds"
+    )
+
+
+def schema() -> None:
+    """Print the JSON Schema of an experiment file, for editors."""
+    import json
+
+    from mmfl.experiment import Experiment
+
+    typer.echo(json.dumps(Experiment.json_schema(), indent=2))

@@ -1,0 +1,33 @@
+"""``mmfl status``: how far a run is, or how it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["status"]
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Show how far a run is, or how it ended."""
+    from rich.console import Console
+
+    from mmfl.cli.view import results_table
+    from mmfl.runner import Run
+
+    run = Run.load(folder)
+    if json:
+        typer.echo(run.to_json())
+        return
+    typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds")
+    if run.rounds:
+        Console().print(results_table(run))
+    if run.failures:
+        typer.echo(f"{run.failures} client turns failed")
+    if run.fingerprint:
+        typer.echo(f"fingerprint {run.fingerprint}")

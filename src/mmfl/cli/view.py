@@ -1,0 +1,114 @@
+"""What a person sees of a run: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+    from mmfl.runner import Run
+    from mmfl.state import RoundRecord
+
+__all__ = ["View", "results_table"]
+
+
+class View:
+    """Shows records as they come; a context, so that a terminal is always left in order."""
+
+    def __init__(self, experiment: Experiment, stream: TextIO, *, quiet: bool) -> None:
+        self._rounds = experiment.rounds
+        self._console = Console(file=stream, quiet=quiet, highlight=False)
+        self._live: Live | None = None
+        self._turns = {task.name: 0 for task in experiment.tasks}
+        self._failures = 0
+        self._start = time.monotonic()
+
+    def __enter__(self) -> View:
+        if self._console.is_terminal and not self._console.quiet:
+            self._live = Live(Text("starting ..."), console=self._console, refresh_per_second=8)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+    def show(self, record: RoundRecord) -> None:
+        """One more round is done."""
+        self._failures += len(record.failures)
+        for task, clients in record.clients.items():
+            self._turns[task] += clients
+        if self._live is not None:
+            self._live.update(self._picture(record))
+        else:
+            self._console.print(self._line(record), soft_wrap=True)
+
+    def close_with(self, run: Run) -> None:
+        """The result, after the last round."""
+        self._console.print(results_table(run))
+        failed = f", {run.failures} client turns failed" if run.failures else ""
+        self._console.print(
+            f"{run.rounds} rounds in {run.seconds:.1f} s (training {run.seconds_train:.1f} s, "
+            f"measuring {run.seconds_evaluate:.1f} s) after {run.seconds_setup:.1f} s of set-up"
+            f"{failed}\nstored in {run.folder}, fingerprint {run.fingerprint[:16]}",
+            soft_wrap=True,
+        )
+
+    def _line(self, record: RoundRecord) -> str:
+        width = len(str(self._rounds))
+        tasks = "  ".join(
+            f"{task} {_share(record.metric[task])} ({record.clients[task]})"
+            for task in record.tasks
+        )
+        failed = f"  failed {len(record.failures)}" if record.failures else ""
+        return (
+            f"round {record.round:>{width}}/{self._rounds}  {tasks}  {record.seconds:.2f} s{failed}"
+        )
+
+    def _picture(self, record: RoundRecord) -> Group:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("task")
+        for title in ("accuracy", "difficulty", "clients now", "turns in all"):
+            table.add_column(title, justify="right")
+        table.add_column("")
+        for task in record.tasks:
+            metric = record.metric[task]
+            table.add_row(
+                task,
+                _share(metric),
+                _share(record.difficulty[task]),
+                str(record.clients[task]),
+                str(self._turns[task]),
+                ProgressBar(total=1, completed=0 if math.isnan(metric) else metric, width=24),
+            )
+        gone = time.monotonic() - self._start
+        left = gone / record.round * (self._rounds - record.round)
+        failed = f", {self._failures} client turns failed" if self._failures else ""
+        head = f"round {record.round} of {self._rounds}, {gone:.0f} s, {left:.0f} s left{failed}"
+        return Group(Text(head), table)
+
+
+def results_table(run: Run) -> Table:
+    """Per task and over tasks, on the test split."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("task")
+    for title in ("accuracy", "loss", "turns"):
+        table.add_column(title, justify="right")
+    for name, task in run.tasks.items():
+        table.add_row(name, _share(task["metric"]), _share(task["loss"]), str(task["clients"]))
+    table.add_row("worst", _share(run.worst), "", "")
+    table.add_row("mean", _share(run.mean), "", "")
+    table.add_row("variance", _share(run.variance), "", "")
+    return table
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"

@@ -1,0 +1,194 @@
+"""A stored run: the round loop, with every round written to a run directory."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmfl.experiment import Experiment
+from mmfl.fairness import variance
+from mmfl.loop import Rounds, rounds
+from mmfl.state import RoundRecord, State
+from mmfl.store import RunStore, free_folder
+from mmfl.turns import Population
+
+__all__ = ["Run", "run", "stored_rounds"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its directory tells it; all results are on the test split.
+
+    Attributes:
+        folder: The run directory.
+        status: "running", "stopped", "failed" or "finished".
+        rounds: Rounds done.
+        planned: Rounds planned.
+        fingerprint: SHA-256 over assignments, scores and weights; "" before the end.
+        tasks: By task: metric, accuracy, loss, and the number of clients' turns it got.
+        history: By task: the metric after each round (as last measured; NaN before).
+        failures: How many turns came to nothing.
+        samples: Training examples processed, each pass counted.
+        seconds: Of the round loop.
+        seconds_train: Of that, training and aggregation.
+        seconds_evaluate: Of that, measuring.
+        seconds_setup: Before the loop: data, workers, initial weights.
+    """
+
+    folder: Path
+    status: str
+    rounds: int
+    planned: int
+    fingerprint: str
+    tasks: dict[str, dict[str, Any]]
+    history: dict[str, list[float]]
+    failures: int
+    samples: int
+    seconds: float
+    seconds_train: float
+    seconds_evaluate: float
+    seconds_setup: float
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Read a run directory, finished or not."""
+        with closing(RunStore.open(Path(folder))) as store:
+            meta = store.meta()
+            whole = store.rows(
+                "SELECT count(*), total(samples), total(seconds), total(seconds_train), "
+                "total(seconds_evaluate) FROM round"
+            )[0]
+            history: dict[str, list[float]] = {}
+            tasks: dict[str, dict[str, Any]] = {}
+            for number, name in store.rows("SELECT number, name FROM task ORDER BY number"):
+                rows = store.rows(
+                    "SELECT metric, loss, clients FROM round_task WHERE task = ? ORDER BY round",
+                    number,
+                )
+                history[name] = [math.nan if row[0] is None else row[0] for row in rows]
+                metric, loss, _ = rows[-1] if rows else (None, None, 0)
+                clients = sum(row[2] for row in rows)
+                tasks[name] = {"metric": metric, "accuracy": metric, "loss": loss}
+                tasks[name]["clients"] = clients
+            failures = store.rows("SELECT count(*) FROM failure")[0][0]
+        return cls(
+            folder=Path(folder),
+            status=meta.get("status", "running"),
+            rounds=whole[0],
+            planned=int(meta.get("rounds", whole[0])),
+            fingerprint=meta.get("fingerprint", ""),
+            tasks=tasks,
+            history=history,
+            failures=failures,
+            samples=int(whole[1]),
+            seconds=whole[2],
+            seconds_train=whole[3],
+            seconds_evaluate=whole[4],
+            seconds_setup=float(meta.get("seconds_setup", "nan")),
+        )
+
+    @property
+    def metrics(self) -> list[float]:
+        """The tasks' last metrics, NaN where nothing was measured."""
+        values = [task["metric"] for task in self.tasks.values()]
+        return [math.nan if value is None else value for value in values]
+
+    @property
+    def worst(self) -> float:
+        """The worst task's metric."""
+        return min(self.metrics)
+
+    @property
+    def mean(self) -> float:
+        """The tasks' mean metric."""
+        return statistics.fmean(self.metrics)
+
+    @property
+    def variance(self) -> float:
+        """Population variance of the metric over tasks."""
+        return variance(self.metrics)
+
+    def to_json(self) -> str:
+        """The object that ``mmfl run --json`` prints."""
+        found = {
+            "run_dir": str(self.folder),
+            "fingerprint": self.fingerprint,
+            "rounds": self.rounds,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "seconds_train": self.seconds_train,
+            "seconds_evaluate": self.seconds_evaluate,
+            "seconds_setup": self.seconds_setup,
+            "worst": self.worst,
+            "mean": self.mean,
+            "variance": self.variance,
+            "failures": self.failures,
+            "tasks": self.tasks,
+        }
+        return json.dumps({key: _no_nan(value) for key, value in found.items()})
+
+
+def stored_rounds(
+    experiment: Experiment, out: Path, *, data_dir: str | Path | None = None
+) -> Rounds:
+    """`mmfl.rounds`, with every round stored in `out` before it is yielded."""
+    return Rounds(_stored(experiment, out, None if data_dir is None else Path(data_dir)))
+
+
+def run(
+    experiment: Experiment,
+    out: str | Path | None = None,
+    *,
+    data_dir: str | Path | None = None,
+) -> Run:
+    """Run an experiment to its end and store it.
+
+    Args:
+        experiment: What to do.
+        out: The run directory, which must not hold anything; by default a new one in ``runs``.
+        data_dir: Folder of npz files; by default what MMFL_DATA says.
+    """
+    folder = Path(out) if out is not None else free_folder(Path("runs") / "run")
+    with stored_rounds(experiment, folder, data_dir=data_dir) as todo:
+        for _ in todo:
+            pass
+    return Run.load(folder)
+
+
+def _stored(
+    experiment: Experiment, out: Path, data_dir: Path | None
+) -> Generator[tuple[State, RoundRecord], None, None]:
+    RunStore.refuse_taken(out)
+    start = time.perf_counter()
+    with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
+        # Whatever is wrong with data, clients or models shows here, before a folder is made.
+        Population.of(engine.federation, engine.experiment)
+        state = State.first(engine.initial())
+        with closing(RunStore.create(out, engine.experiment)) as store:
+            store.note(seconds_setup=repr(time.perf_counter() - start))
+            status = "failed"
+            try:
+                for state, record in rounds(experiment, engine=engine, state=state):  # noqa: B020
+                    store.add(state, record)
+                    yield state, record
+                store.save_models(state.params)
+                store.note(fingerprint=state.fingerprint)
+                status = "finished"
+            except (GeneratorExit, KeyboardInterrupt):
+                status = "stopped"
+                raise
+            finally:
+                store.note(status=status)
+                store.seal()
+
+
+def _no_nan(value: Any) -> Any:
+    """JSON has no NaN: what was not measured is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

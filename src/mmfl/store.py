@@ -1,0 +1,236 @@
+"""A run directory: everything about one run, readable while it goes on, without pickles.
+
+    experiment.toml       the resolved experiment
+    environment.json      versions, machine, command, time of the start
+    run.sqlite            tables meta, task, round, round_task, failure (below)
+    models/<task>.safetensors     the final weights
+
+`run.sqlite` is in WAL mode while the run goes on, and only the coordinator writes. The column
+`round.assignment` is a zlib-compressed blob: a little-endian uint32 n, then n int64 client ids, n
+uint16 task numbers (table `task`) and n float64 probabilities. What was never measured is NULL.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import sqlite3
+import struct
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmfl.allocate import Assignments
+from mmfl.errors import StoreError
+from mmfl.experiment import Experiment
+from mmfl.params import Params
+from mmfl.state import RoundRecord, State
+
+__all__ = ["RunStore", "free_folder", "pack_assignments", "unpack_assignments"]
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE task (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE round (
+    round INTEGER PRIMARY KEY, active INTEGER NOT NULL, samples INTEGER NOT NULL,
+    fresh INTEGER NOT NULL, seconds REAL NOT NULL, seconds_train REAL NOT NULL,
+    seconds_evaluate REAL NOT NULL, chain TEXT NOT NULL, assignment BLOB NOT NULL);
+CREATE TABLE round_task (
+    round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
+    clients INTEGER NOT NULL, version INTEGER NOT NULL,
+    difficulty REAL, metric REAL, loss REAL, PRIMARY KEY (round, task));
+CREATE TABLE failure (
+    round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
+    client INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL);
+"""
+
+
+def pack_assignments(assignments: Assignments) -> bytes:
+    """The blob of `round.assignment`."""
+    head = struct.pack("<I", len(assignments))
+    columns = (
+        assignments.clients.astype("<i8").tobytes(),
+        assignments.tasks.astype("<u2").tobytes(),
+        assignments.probabilities.astype("<f8").tobytes(),
+    )
+    return zlib.compress(head + b"".join(columns), 1)
+
+
+def unpack_assignments(blob: bytes) -> Assignments:
+    """The inverse of `pack_assignments`."""
+    data = zlib.decompress(blob)
+    (n,) = struct.unpack_from("<I", data)
+    return Assignments(
+        np.frombuffer(data, "<i8", n, 4).astype(np.int64),
+        np.frombuffer(data, "<u2", n, 4 + 8 * n).astype(np.int64),
+        np.frombuffer(data, "<f8", n, 4 + 10 * n).astype(np.float64),
+    )
+
+
+def free_folder(wanted: Path) -> Path:
+    """`wanted`, or `wanted`-2, -3, ...: the first that does not exist."""
+    number, folder = 1, wanted
+    while folder.exists():
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
+
+
+class RunStore:
+    """One run's directory, opened for writing (`create`) or for reading (`open`)."""
+
+    def __init__(self, folder: Path, database: sqlite3.Connection) -> None:
+        self.folder = folder
+        self._database = database
+
+    @staticmethod
+    def refuse_taken(folder: Path) -> None:
+        """A directory that holds anything is never written into."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StoreError(f"{str(folder)!r} exists already; choose another folder with --out")
+
+    @classmethod
+    def create(cls, folder: Path, experiment: Experiment) -> RunStore:
+        """Begin a run's directory."""
+        cls.refuse_taken(folder)
+        with _trouble("create", folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "experiment.toml").write_text(experiment.to_toml(), encoding="utf-8")
+            environment = json.dumps(_environment(), indent=2) + "\n"
+            (folder / "environment.json").write_text(environment, encoding="utf-8")
+            database = sqlite3.connect(folder / "run.sqlite")
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.executescript(_SCHEMA)
+            names = [(number, task.name) for number, task in enumerate(experiment.tasks)]
+            database.executemany("INSERT INTO task VALUES (?, ?)", names)
+            database.commit()
+        store = cls(folder, database)
+        store.note(format="1", status="running", rounds=str(experiment.rounds))
+        return store
+
+    @classmethod
+    def open(cls, folder: Path) -> RunStore:
+        """An existing run, for reading."""
+        path = folder / "run.sqlite"
+        if not path.is_file():
+            raise StoreError(f"{str(folder)!r} holds no run (it has no run.sqlite)")
+        with _trouble("read", folder):
+            database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+            store = cls(folder, database)
+            store.meta()
+        return store
+
+    def note(self, **values: str) -> None:
+        """Set entries of the table `meta`."""
+        with _trouble("write", self.folder), self._database:
+            self._database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+    def add(self, state: State, record: RoundRecord) -> None:
+        """Write one round, all of it or nothing."""
+        number = {task: n for n, task in enumerate(record.tasks)}
+        rows = [
+            (
+                record.round,
+                number[task],
+                record.clients[task],
+                state.versions[task],
+                *map(_null, (record.difficulty[task], record.metric[task], record.loss[task])),
+            )
+            for task in record.tasks
+        ]
+        times = (record.seconds, record.seconds_train, record.seconds_evaluate)
+        blob = pack_assignments(record.assignments)
+        whole = (record.round, record.active, record.samples, record.fresh, *times)
+        failures = [
+            (f.address.round, number[f.address.task], f.address.client, f.reason, f.detail[:500])
+            for f in record.failures
+        ]
+        with _trouble("write", self.folder), self._database:
+            self._database.execute(
+                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*whole, state.chain, blob)
+            )
+            self._database.executemany("INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._database.executemany("INSERT INTO failure VALUES (?, ?, ?, ?, ?)", failures)
+
+    def save_models(self, params: Mapping[str, Params]) -> None:
+        """Write the weights of all tasks, each file whole or not at all."""
+        from safetensors.numpy import save
+
+        with _trouble("write", self.folder):
+            (self.folder / "models").mkdir(exist_ok=True)
+            for task, weights in params.items():
+                path = self.folder / "models" / f"{task}.safetensors"
+                part = path.with_suffix(".part")
+                part.write_bytes(save(dict(weights.items()), metadata={"task": task}))
+                os.replace(part, path)
+
+    def seal(self) -> None:
+        """Make the database one plain file again: nothing will be written any more."""
+        with _trouble("write", self.folder):
+            self._database.execute("PRAGMA journal_mode = DELETE")
+
+    def meta(self) -> dict[str, str]:
+        """The table `meta`."""
+        with _trouble("read", self.folder):
+            return dict(self._database.execute("SELECT key, value FROM meta").fetchall())
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The answer to a query."""
+        with _trouble("read", self.folder):
+            return self._database.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+def _null(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+@contextmanager
+def _trouble(doing: str, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"cannot {doing} the run in {str(folder)!r}: {reason}") from None
+
+
+def _environment() -> dict[str, Any]:
+    versions = {}
+    for name in ("mmfl", "torch", "numpy", "pydantic", "safetensors"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "unknown"
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "python": platform.python_version(),
+        "versions": versions,
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(
+            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+        )
+    except (OSError, StopIteration):
+        return platform.processor()
