@@ -82,24 +82,16 @@ class LocalEngine:
         self.federation: SimulatedFederation = simulate(experiment, arrays)
         self._data, self._weights, self._slots = Arena(), Arena(), _Slots()
         self._layouts: dict[str, Layout] = {}
-        self._pool = Pool(workers, (self._data.fd, self._weights.fd, self._slots.fd), timeout)
-        parts = ("x_train", "y_train", "x_test", "y_test")
-        distinct: dict[str, npt.NDArray[Any]] = {}
-        names: dict[str, tuple[list[str], int]] = {}
-        for task, data in arrays.items():
-            keys = [f"{id(data)}/{part}" for part in parts]
-            distinct |= dict(zip(keys, (getattr(data, part) for part in parts), strict=True))
-            names[task] = (keys, data.classes)
-        self._data.fill(distinct)
-        self._pool.greet(
-            {
-                "do": "setup",
-                "experiment": dump(experiment),
-                "arrays": names,
-                "data": self._data.manifest,
-            }
-        )
-        self._pool.start()
+        some = self.federation.sizes(np.arange(min(1000, experiment.clients.count))).mean(axis=0)
+        self._typical = dict(zip(self.federation.tasks, some.tolist(), strict=True))
+        self._pool = Pool(workers, (self._data.fd, self._weights.fd, self._slots.fd))
+        self._timeout = timeout
+        try:
+            self._share(arrays)
+            self._pool.start()
+        except BaseException:
+            self.close()
+            raise
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
@@ -154,6 +146,19 @@ class LocalEngine:
         self._weights.close()
         self._slots.close()
 
+    def _share(self, arrays: Mapping[str, Arrays]) -> None:
+        """Map the data, each data set once, and tell the workers where it is."""
+        parts = ("x_train", "y_train", "x_test", "y_test")
+        distinct: dict[str, npt.NDArray[Any]] = {}
+        names: dict[str, tuple[list[str], int]] = {}
+        for task, data in arrays.items():
+            keys = [f"{id(data)}/{part}" for part in parts]
+            distinct |= dict(zip(keys, (getattr(data, part) for part in parts), strict=True))
+            names[task] = (keys, data.classes)
+        self._data.fill(distinct)
+        setup = {"experiment": dump(self.experiment), "arrays": names, "data": self._data.manifest}
+        self._pool.greet({"do": "setup"} | setup)
+
     def _know(self, params: Mapping[str, Params]) -> None:
         """Make room for the weights of these models, and tell the workers where."""
         if self._layouts:
@@ -176,9 +181,8 @@ class LocalEngine:
         for task, run in groupby(jobs, key=lambda job: job.address.task):
             group = list(run)
             work = group[0].work
-            held = self.federation.sizes(np.array([job.address.client for job in group]))
-            mean = float(held[:, self.federation.tasks.index(task)].mean())
-            samples = mean * work.epochs if work.epochs else (work.steps or 1) * work.batch_size
+            held = self._typical[task]
+            samples = held * work.epochs if work.epochs else (work.steps or 1) * work.batch_size
             small = samples * self._layouts[task].size < SMALL
             step = CHUNK if merge and small else 1
             for start in range(0, len(group), step):
@@ -195,7 +199,7 @@ class LocalEngine:
             slot = {"slot": unit.slot, "size": self._slots.size}
             return {"do": "train", "jobs": jobs, "merge": unit.merge} | slot
 
-        replies = pool.ask(len(units), request, depth=depth)
+        replies = pool.ask(len(units), request, depth=depth, timeout=self._timeout)
         for unit, (reply, _) in zip(units, replies, strict=True):
             if "failed" in reply and len(unit.jobs) > 1:
                 # One of these turns is deadly: a worker apart finds out which, one by one.

@@ -62,13 +62,11 @@ class Pool:
         self,
         size: int,
         files: tuple[int, ...],
-        timeout: float | None,
         greetings: Sequence[Message] = (),
     ) -> None:
         self.size = size
         self.greetings = list(greetings)
         self._files = files
-        self._timeout = timeout
         self._workers: list[_Worker] = []
 
     def start(self) -> None:
@@ -105,7 +103,12 @@ class Pool:
             self._send(worker, greeting)
 
     def ask(
-        self, count: int, request: Callable[[int], Message], *, depth: int = 1
+        self,
+        count: int,
+        request: Callable[[int], Message],
+        *,
+        depth: int = 1,
+        timeout: float | None = None,
     ) -> Iterator[tuple[Message, bytes]]:
         """Replies (with the bytes that belong to them) to requests 0, 1, ... in that order.
 
@@ -113,6 +116,7 @@ class Pool:
             count: How many requests.
             request: From a request's number to the message; asked once, when it is sent first.
             depth: How many requests a worker may have at a time: 2 hides the latency of short ones.
+            timeout: Seconds of wall clock after which a request is given up.
         """
         todo, messages = deque(range(count)), dict[int, Message]()
         replies: dict[int, tuple[Message, bytes]] = {}
@@ -125,7 +129,7 @@ class Pool:
                     for worker in self._workers:
                         if todo and len(worker.waiting) < level:
                             self._give(worker, todo.popleft(), messages, request)
-                for worker in self._answering():
+                for worker in self._answering(timeout):
                     try:
                         reply, frame = _receive(worker.connection)
                     except (EOFError, OSError):
@@ -134,13 +138,13 @@ class Pool:
                     if not worker.ready:
                         if "error" in reply:
                             raise EngineError(reply["error"])
-                        worker.ready = True
+                        worker.ready, worker.since = True, time.monotonic()
                         continue
                     number = worker.waiting.popleft()
                     worker.since = time.monotonic()
                     replies[number] = (reply, frame)
                     messages.pop(number)
-                for worker in self._overdue():
+                for worker in self._overdue(timeout):
                     worker.process.kill()
                     worker.overdue = True
                 while delivered in replies:
@@ -153,7 +157,7 @@ class Pool:
 
     def apart(self) -> Pool:
         """A pool of one more worker with the same files and greetings, for a risky request."""
-        return Pool(1, self._files, self._timeout, self.greetings)
+        return Pool(1, self._files, self.greetings)
 
     def close(self) -> None:
         """End all workers."""
@@ -174,15 +178,15 @@ class Pool:
         worker.waiting.append(number)
         self._send(worker, messages[number])
 
-    def _answering(self) -> list[_Worker]:
+    def _answering(self, timeout: float | None) -> list[_Worker]:
         busy = {worker.connection: worker for worker in self._workers}
-        patience = None if self._timeout is None else min(1.0, self._timeout / 4)
+        patience = None if timeout is None else min(1.0, timeout / 4)
         return [busy[connection] for connection in wait(list(busy), patience)]  # type: ignore[index]
 
-    def _overdue(self) -> list[_Worker]:
-        if self._timeout is None:
+    def _overdue(self, timeout: float | None) -> list[_Worker]:
+        if timeout is None:
             return []
-        limit = time.monotonic() - self._timeout
+        limit = time.monotonic() - timeout
         return [w for w in self._workers if w.ready and w.waiting and w.since < limit]
 
     def _bury(

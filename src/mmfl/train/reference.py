@@ -1,6 +1,6 @@
 """Local training as a plain loop: Algorithm 1, lines 8-9. All other kernels are measured on it.
 
-The optimiser is torch's SGD, new for every turn, as in the authors' code.
+The optimiser is SGD as torch has it, new for every turn, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mmfl.rng import Stream
+from mmfl.train.sgd import Sgd
 from mmfl.updates import LocalWork
 
 __all__ = ["Trained", "batches", "forward", "train"]
@@ -71,9 +72,7 @@ def train(
         rng: The turn's own stream.
     """
     model.train()
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=work.lr, momentum=work.momentum, weight_decay=work.weight_decay
-    )
+    optimizer = Sgd(model.parameters(), work)
     samples, first, last = 0, float("nan"), float("nan")
     for rows in batches(size, work, rng=rng):
         x, y = batch(rows)

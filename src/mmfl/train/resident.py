@@ -20,7 +20,8 @@ class Resident:
 
     All parameters and all persistent floating-point buffers are weights: they are aggregated. Other
     buffers (counters) go back to their first value whenever weights are set, so that a turn does
-    not depend on the turns before it in the same process.
+    not depend on the turns before it in the same process. `first` is a copy of the weights as the
+    network was built.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -41,10 +42,7 @@ class Resident:
             tensor.data = view
         self._counters = [(b, b.clone()) for b in module.buffers() if not b.is_floating_point()]
 
-    @property
-    def weights(self) -> Flat:
-        """A copy of the weights as they are now."""
-        return self.flat.numpy().copy()
+        self.first: Flat = self.flat.numpy().copy()
 
     def set(self, weights: Flat) -> None:
         """Put weights in, and everything else back to its beginning."""

@@ -43,9 +43,9 @@ class Trainer:
     def initial(self, task: str) -> Params:
         """The task's first weights: Algorithm 1, line 1."""
         resident = self._resident(task)
-        first = Params(resident.layout, resident.weights)
+        resident.set(resident.first)
         self._try_out(task)
-        return first
+        return Params(resident.layout, resident.first.copy())
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
         """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
