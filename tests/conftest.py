@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, settings
 
 from mmfl import Experiment
+from mmfl.allocate import View
 
 settings.register_profile(
     "mmfl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -41,17 +44,53 @@ steps = 3
 """
 
 
-@pytest.fixture()
-def small() -> Experiment:
+@pytest.fixture(scope="session")
+def small_toml() -> str:
     """Two small tasks with dropout layers, in this process."""
-    return Experiment.from_toml(SMALL)
+    return SMALL
+
+
+@pytest.fixture
+def small(small_toml: str) -> Experiment:
+    """The same, read."""
+    return Experiment.from_toml(small_toml)
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in a folder of its own, without the user's settings."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MMFL_DATA", raising=False)
     for name in [name for name in os.environ if name.startswith("FLWR_")]:
         monkeypatch.delenv(name)
-    yield
+
+
+@pytest.fixture(scope="session")
+def make_view() -> Callable[..., View]:
+    """An allocator's view of a round from an eligibility table; the rest has plain defaults."""
+
+    def make(
+        eligible: npt.ArrayLike, difficulty: npt.ArrayLike | None = None, **fields: object
+    ) -> View:
+        may = np.asarray(eligible, dtype=bool)
+        n, S = may.shape
+        plain: dict[str, object] = {
+            "round": 1,
+            "rounds": 12,
+            "tasks": tuple(f"task{s:02d}" for s in range(S)),
+            "difficulty": np.full(S, np.nan)
+            if difficulty is None
+            else np.asarray(difficulty, dtype=np.float64),
+            "clients": np.arange(n),
+            "positions": np.arange(n),
+            "population": n,
+            "sizes": may * 10,
+            "eligible": may,
+            "capacity": np.ones(n, dtype=np.int64),
+            "counts": np.zeros((n, S), dtype=np.int64),
+            "loss": np.full((n, S), np.nan),
+            "norm": np.full((n, S), np.nan),
+        }
+        return View(**(plain | fields))
+
+    return make

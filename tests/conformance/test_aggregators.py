@@ -1,0 +1,84 @@
+"""What every aggregator must do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mmfl.aggregate import AGGREGATORS, Aggregator, partial_sums
+from mmfl.params import Layout, Params
+from mmfl.rng import stream
+from mmfl.updates import Address, ClientFailure, ClientUpdate
+
+LAYOUT = Layout((("weight", (3, 4)), ("bias", (3,))))
+
+
+@pytest.fixture(params=sorted(AGGREGATORS.table))
+def aggregator(request) -> Aggregator:
+    return AGGREGATORS.parse(request.param)
+
+
+def params(*address) -> Params:
+    values = stream(0, "weights", *address).standard_normal(LAYOUT.size)
+    return Params(LAYOUT, values.astype(np.float32))
+
+
+def update(client: int, delta: Params, examples: int = 10) -> ClientUpdate:
+    address = Address("run", 1, "task", client, 0)
+    return ClientUpdate(address, delta, examples, examples, 1.0, 0.5, 1.0)
+
+
+def merged(aggregator, results):
+    if aggregator.mergeable:
+        return partial_sums(iter(results))
+    return (result for result in results if isinstance(result, ClientUpdate))
+
+
+def aggregate(aggregator, weights, results):
+    after, state = aggregator.aggregate(weights, merged(aggregator, results), 0.5, None)
+    assert after.layout == weights.layout
+    assert after.flat.dtype == np.float32
+    return after, state
+
+
+def test_without_updates_nothing_changes(aggregator):
+    weights = params("w")
+    after, _ = aggregate(aggregator, weights, [])
+    assert np.array_equal(after.flat, weights.flat)
+
+
+def test_failures_alone_change_nothing(aggregator):
+    weights = params("w")
+    failures = [ClientFailure(Address("run", 1, "task", k, 0), "raised") for k in range(9)]
+    after, _ = aggregate(aggregator, weights, failures)
+    assert np.array_equal(after.flat, weights.flat)
+
+
+def test_arguments_are_not_changed_and_the_result_has_memory_of_its_own(aggregator):
+    weights, delta = params("w"), params("d")
+    before = weights.flat.copy(), delta.flat.copy()
+    after, _ = aggregate(aggregator, weights, [update(k, delta) for k in range(5)])
+    after.flat[:] = 0
+    assert np.array_equal(weights.flat, before[0])
+    assert np.array_equal(delta.flat, before[1])
+
+
+def test_clients_that_agree_are_followed(aggregator):
+    weights, delta = params("w"), params("d")
+    after, _ = aggregate(aggregator, weights, [update(k, delta) for k in range(11)])
+    assert np.allclose(after.flat, weights.flat + delta.flat, atol=1e-6)
+
+
+def test_the_same_updates_give_the_same_bits(aggregator):
+    weights = params("w")
+    results = [update(k, params("d", k), examples=k + 1) for k in range(20)]
+    first, _ = aggregate(aggregator, weights, results)
+    second, _ = aggregate(aggregator, weights, results)
+    assert np.array_equal(first.flat, second.flat)
+
+
+def test_state_can_be_handed_on(aggregator):
+    weights = params("w")
+    results = [update(k, params("d", k)) for k in range(3)]
+    after, state = aggregate(aggregator, weights, results)
+    aggregator.aggregate(after, merged(aggregator, results), 0.5, state)

@@ -1,0 +1,49 @@
+"""What every data set, score and learning-rate schedule must do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mmfl.data import DATASETS
+from mmfl.evaluate import SCORES, Measured
+from mmfl.schedule import SCHEDULES
+
+
+@pytest.fixture(params=sorted(DATASETS.table))
+def arrays(request, tmp_path):
+    x = np.arange(80, dtype=np.uint8).reshape(20, 2, 2)
+    y = np.arange(20) % 3
+    np.savez(tmp_path / "x.npz", x_train=x, y_train=y, x_test=x[:5], y_test=y[:5])
+    needed = {"named": {"name": "x"}, "npz": {"path": "x.npz"}}.get(request.param, {})
+    dataset = DATASETS.parse({"kind": request.param, **needed})
+    return dataset.load(tmp_path), dataset.load(tmp_path)
+
+
+def test_a_data_set_is_complete_and_the_same_every_time(arrays):
+    one, same = arrays
+    for x, y in ((one.x_train, one.y_train), (one.x_test, one.y_test)):
+        assert len(x) == len(y) > 0
+        assert y.dtype == np.int64
+        assert 0 <= y.min() <= y.max() < one.classes
+        assert x.shape[1:] == one.x_train.shape[1:]
+    assert np.array_equal(one.x_train, same.x_train)
+    assert len(one.shape) in (1, 3)
+
+
+@pytest.mark.parametrize("kind", sorted(SCORES.table))
+def test_a_score_is_higher_for_the_worse_off_and_never_negative(kind):
+    score = SCORES.parse(kind)
+    good, bad = Measured(0.1, 0.95, 10), Measured(2.0, 0.3, 10)
+    assert 0 <= score.difficulty(good) < score.difficulty(bad)
+
+
+@pytest.mark.parametrize("kind", sorted(SCHEDULES.table))
+def test_a_learning_rate_is_positive_finite_and_does_not_rise(kind):
+    needed = {"inverse": {"mu": 0.1, "gamma": 8.0}}.get(kind, {})
+    schedule = SCHEDULES.parse({"kind": kind, **needed})
+    rates = [schedule.rate(t) for t in range(50)]
+    assert all(rate > 0 and math.isfinite(rate) for rate in rates)
+    assert rates == sorted(rates, reverse=True)

@@ -1,0 +1,171 @@
+"""Worker processes: they die, hang, fail to start, and are gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import mmfl
+from mmfl import Experiment
+from mmfl.engines import Local
+from mmfl.errors import EngineError
+
+EXPERIMENT = """
+rounds = 2
+[clients]
+count = 2
+[local]
+epochs = 1
+[evaluate]
+every = 2
+[engine]
+kind = "local"
+workers = 2
+[[tasks]]
+name = "odd"
+dataset = { kind = "synthetic", classes = 3, train = 60, test = 20 }
+model = { kind = "oddities:Odd", path = "PATH", how = "HOW" }
+"""
+
+ODDITIES = """
+import os, signal, time
+from dataclasses import dataclass
+from pathlib import Path
+from torch import nn
+
+@dataclass(frozen=True)
+class Odd:
+    path: str
+    how: str
+
+    def build(self, shape, outputs):
+        if self.how == "builds not":
+            raise RuntimeError("no such layer")
+        return Net(self.path, self.how, shape[0], outputs)
+
+class Net(nn.Module):
+    def __init__(self, path, how, inputs, outputs):
+        super().__init__()
+        self.path, self.how, self.layer = Path(path), how, nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        if self.training and self.how == "dies once" and not self.path.exists():
+            self.path.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.training and self.how == "dies always":
+            os._exit(7)
+        if self.training and self.how == "hangs":
+            while True:
+                time.sleep(0.01)
+        if self.training and self.how == "raises":
+            raise ValueError("cannot\\nlearn this")
+        if not self.training and self.how == "evaluates not" and self.path.exists():
+            raise ValueError("no evaluation")
+        self.path.with_suffix(".ran").touch()
+        if self.training and self.how == "evaluates not":
+            self.path.touch()
+        return self.layer(x)
+"""
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "oddities.py").write_text(textwrap.dedent(ODDITIES))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(how: str) -> Experiment:
+        text = EXPERIMENT.replace("PATH", str(tmp_path / "flag")).replace("HOW", how)
+        return Experiment.from_toml(text, allow_imports=True)
+
+    return make
+
+
+def children() -> list[str]:
+    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+
+
+def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(odd):
+    (calm, calm_record), (killed, killed_record) = (
+        list(mmfl.rounds(odd(how)))[-1] for how in ("works", "dies once")
+    )
+    assert killed_record.failures == calm_record.failures == ()
+    assert killed.params["odd"].flat.tobytes() == calm.params["odd"].flat.tobytes()
+
+
+def test_a_turn_that_kills_three_workers_is_a_client_failure(odd):
+    experiment = replace(odd("dies always"), rounds=1)
+    [(_, record)] = list(mmfl.rounds(experiment))
+    assert [f.reason for f in record.failures] == ["worker", "worker"]
+    assert "ended 3 worker processes" in record.failures[0].detail
+    assert record.clients == {"odd": 0}
+
+
+def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):
+    experiment = replace(odd("hangs"), rounds=1, engine=Local(workers=2, timeout=1.0))
+    [(_, record)] = list(mmfl.rounds(experiment))
+    assert [f.detail for f in record.failures] == ["its turn timed out"] * 2
+
+
+def test_a_model_that_raises_in_training_is_a_recorded_failure_in_one_line(odd):
+    [(_, first), (_, second)] = list(mmfl.rounds(odd("raises")))
+    for record in (first, second):
+        assert {(f.reason, f.detail) for f in record.failures} == {
+            ("raised", "ValueError: cannot learn this")
+        }
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("builds not", "task 'odd': its model cannot be built: RuntimeError: no such layer"),
+        ("evaluates not", "task 'odd': evaluating its model failed: ValueError: no evaluation"),
+    ],
+)
+def test_a_model_that_cannot_be_built_or_evaluated_is_one_sentence(odd, how, sentence):
+    with pytest.raises(EngineError) as error:
+        list(mmfl.rounds(odd(how)))
+    assert str(error.value) == sentence
+
+
+def test_a_worker_that_cannot_start_is_one_sentence(odd, tmp_path, monkeypatch):
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho trying >&2\necho no torch here >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(broken))
+    with pytest.raises(EngineError, match=r"did not start \(exit code 3\): no torch here$"):
+        list(mmfl.rounds(odd("works")))
+
+
+def test_breaking_out_of_the_loop_ends_the_workers(odd):
+    before = children()
+    for _, record in mmfl.rounds(odd("works")):
+        assert len(children()) > len(before)
+        assert record.round == 1
+        break
+    assert children() == before
+
+
+def test_an_error_in_the_loops_body_ends_the_workers(odd):
+    before = children()
+
+    def fail() -> None:
+        with mmfl.rounds(odd("works")) as rounds:
+            for _ in rounds:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert children() == before
+
+
+def test_no_room_for_the_data_is_one_sentence(small, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(EngineError, match=r"cannot reserve .* MiB .*No space left.*set TMPDIR"):
+        list(mmfl.rounds(replace(small, engine=Local(workers=1))))

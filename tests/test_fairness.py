@@ -1,0 +1,80 @@
+"""Measures of how even a result is."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmfl.fairness import jain, variance
+
+shares = st.lists(st.just(0.0) | st.floats(1e-3, 1e3), min_size=1, max_size=12)
+
+
+def test_variance_is_the_populations() -> None:
+    assert variance([1.0, 2.0, 3.0, 4.0]) == 1.25
+    assert variance([0.7]) == 0.0
+
+
+@given(shares)
+def test_variance_agrees_with_its_definition(values: list[float]) -> None:
+    assert variance(values) == pytest.approx(statistics.pvariance(values), rel=1e-9, abs=1e-9)
+    assert variance(np.array(values)) == variance(tuple(values)) >= 0
+
+
+@given(shares, st.floats(-100, 100), st.floats(0.01, 100))
+def test_variance_ignores_shifts_and_squares_scales(
+    values: list[float], shift: float, scale: float
+) -> None:
+    moved = [scale * value + shift for value in values]
+    assert variance(moved) == pytest.approx(scale**2 * variance(values), rel=1e-6, abs=1e-6)
+
+
+def test_jain_by_hand() -> None:
+    assert jain([1.0, 2.0, 3.0]) == pytest.approx(36 / (3 * 14))
+    assert jain([0.0, 0.0]) == 1.0
+
+
+@given(shares)
+def test_jain_lies_between_one_task_and_all_tasks(values: list[float]) -> None:
+    assert 1 / len(values) - 1e-12 <= jain(values) <= 1 + 1e-12
+
+
+@given(st.floats(1e-3, 1e3), st.integers(1, 12))
+def test_jain_is_one_for_equal_shares(value: float, tasks: int) -> None:
+    assert jain([value] * tasks) == pytest.approx(1.0)
+
+
+@given(st.floats(1e-3, 1e3), st.integers(1, 12), st.integers(0, 12))
+def test_jain_is_the_share_of_tasks_that_have_all(value: float, some: int, none: int) -> None:
+    assert jain([value] * some + [0.0] * none) == pytest.approx(some / (some + none))
+
+
+@given(shares, st.floats(0.01, 100), st.randoms())
+def test_jain_ignores_scale_and_order(values: list[float], scale: float, random: object) -> None:
+    mixed = [scale * value for value in values]
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    assert jain(mixed) == pytest.approx(jain(values))
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=2, max_size=12), st.floats(0, 1))
+def test_jain_never_falls_when_the_richest_gives_to_the_poorest(
+    values: list[float], part: float
+) -> None:
+    rich, poor = int(np.argmax(values)), int(np.argmin(values))
+    gift = part * (values[rich] - values[poor]) / 2
+    after = list(values)
+    after[rich] -= gift
+    after[poor] += gift
+    assert jain(after) >= jain(values) - 1e-12
+
+
+@given(shares)
+def test_jain_and_variance_tell_the_same_story(values: list[float]) -> None:
+    mean = math.fsum(values) / len(values)
+    if mean > 0:
+        assert jain(values) == pytest.approx(1 / (1 + variance(values) / mean**2))

@@ -1,0 +1,75 @@
+"""Rules about the code base itself that no linter knows."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mmfl
+from mmfl.aggregate import AGGREGATORS
+from mmfl.allocate import ALLOCATORS
+from mmfl.data import DATASETS, PARTITIONS
+from mmfl.engines import ENGINES
+from mmfl.models import MODELS
+
+HOUSE = Path(__file__).parent.parent
+MODULES = sorted(m.name for m in pkgutil.walk_packages(mmfl.__path__, "mmfl."))
+
+
+@pytest.mark.parametrize("name", [m for m in MODULES if not m.endswith("__main__")])
+def test_every_module_says_what_it_offers(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    if name != "mmfl.train":
+        names = module.__all__
+        assert all(hasattr(module, n) for n in names)
+        assert len(set(names)) == len(names)
+
+
+def test_the_package_offers_what_it_says():
+    assert mmfl.__all__ == sorted(mmfl.__all__, key=lambda n: (n.islower(), n))
+    assert all(hasattr(mmfl, name) for name in mmfl.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'runs'"):
+        _ = mmfl.runs
+
+
+@pytest.mark.parametrize("module", ["mmfl", "mmfl.allocate", "mmfl.experiment", "mmfl.runner"])
+def test_it_is_light_to_import(module):
+    script = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_files_are_short_and_there_is_one_short_round_loop():
+    lengths = {p: len(p.read_text().splitlines()) for p in HOUSE.glob("src/**/*.py")}
+    assert max(lengths.values()) <= 400
+    assert lengths[HOUSE / "src/mmfl/loop.py"] < 150
+    assert len((HOUSE / "examples/fair_mmfl_in_100_lines.py").read_text().splitlines()) <= 100
+
+
+def test_every_kind_has_its_line_in_the_documentation():
+    text = (HOUSE / "docs/configuration.md").read_text()
+    families = (AGGREGATORS, ALLOCATORS, ENGINES, MODELS, PARTITIONS)
+    kinds = [kind for family in families for kind in family.table] + ["npz", "synthetic"]
+    assert [kind for kind in kinds if f"`{kind}`" not in text] == []
+    assert set(DATASETS.table) == {"named", "npz", "synthetic"}
+
+
+@pytest.mark.parametrize("line", ["1", "2", "3", "4-5", "6-11", "12-13", "14"])
+def test_each_line_of_algorithm_1_is_found_in_the_loop(line):
+    text = (HOUSE / "src/mmfl/loop.py").read_text()
+    assert re.search(rf"lines? {line}\b", text)
+
+
+def test_the_plain_example_runs(tmp_path):
+    script = HOUSE / "examples/fair_mmfl_in_100_lines.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"alpha 3: worst (\S+), mean (\S+)", done.stdout)
+    assert found
+    assert float(found[2]) > float(found[1]) > 0.5

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+import mmfl
+from mmfl import Experiment, Run
+from mmfl.allocate import Assignments
+from mmfl.errors import DataError, StoreError
+from mmfl.runner import stored_rounds
+from mmfl.store import free_folder, pack_assignments, unpack_assignments
+
+rows = st.tuples(st.integers(0, 2**62), st.integers(0, 65535), st.floats(0, 1))
+
+
+@given(st.lists(rows, max_size=50))
+def test_assignments_survive_the_blob(given_rows):
+    clients, tasks, p = zip(*given_rows, strict=True) if given_rows else ((), (), ())
+    before = Assignments(np.array(clients, np.int64), np.array(tasks, np.int64), np.array(p, float))
+    assert list(unpack_assignments(pack_assignments(before))) == list(before)
+
+
+def test_a_run_directory_holds_the_run_and_the_loops_fingerprint(small, tmp_path):
+    records = list(mmfl.rounds(small))
+    run = mmfl.run(small, out=tmp_path / "run")
+    final, last = records[-1]
+    assert run.fingerprint == final.fingerprint
+    assert run.status == "finished"
+    assert run.rounds == run.planned == 3
+    assert run.worst == min(last.metric.values())
+    assert run.history["dense"] == [r.metric["dense"] for _, r in records]
+    assert run.samples == sum(r.samples for _, r in records)
+    assert {t: v["clients"] for t, v in run.tasks.items()} == {
+        t: sum(r.clients[t] for _, r in records) for t in last.tasks
+    }
+    assert Run.load(tmp_path / "run") == run
+    stored = Experiment.load(tmp_path / "run" / "experiment.toml")
+    assert stored == small.resolved()
+    for task, weights in final.params.items():
+        tensors = load_file(tmp_path / "run" / "models" / f"{task}.safetensors")
+        assert all(np.array_equal(tensors[name], weights[name]) for name in weights)
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["versions"]["mmfl"] == mmfl.__version__
+
+
+def test_the_database_is_one_plain_file_with_every_assignment(small, tmp_path):
+    records = [record for _, record in mmfl.rounds(small)]
+    mmfl.run(small, out=tmp_path / "run")
+    assert not list((tmp_path / "run").glob("run.sqlite-*"))
+    database = sqlite3.connect(tmp_path / "run" / "run.sqlite")
+    blobs = database.execute("SELECT assignment FROM round ORDER BY round").fetchall()
+    database.close()
+    for (blob,), record in zip(blobs, records, strict=True):
+        assert list(unpack_assignments(blob)) == list(record.assignments)
+
+
+def test_failures_are_stored(small, tmp_path):
+    wild = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.lr=1e30", "local.epochs=3"])
+    run = mmfl.run(wild, out=tmp_path / "run")
+    assert run.failures > 0
+    database = sqlite3.connect(tmp_path / "run" / "run.sqlite")
+    reasons = {r for (r,) in database.execute("SELECT DISTINCT reason FROM failure")}
+    database.close()
+    assert reasons <= {"loss", "not finite", "norm"}
+
+
+def test_a_taken_folder_is_refused_and_left_alone(small, tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.txt").write_text("precious")
+    with pytest.raises(StoreError, match="exists already"):
+        mmfl.run(small, out=tmp_path / "taken")
+    assert [p.name for p in (tmp_path / "taken").iterdir()] == ["thesis.txt"]
+
+
+def test_without_a_folder_a_new_one_is_made(small):
+    one = dataclasses.replace(small, rounds=1)
+    assert [mmfl.run(one).folder for _ in range(2)] == [Path("runs/run"), Path("runs/run-2")]
+
+
+def test_free_folder_counts_up(tmp_path):
+    assert free_folder(tmp_path / "x").name == "x"
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x-2").mkdir()
+    assert free_folder(tmp_path / "x").name == "x-3"
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"not a database, this file is just some text here"]
+)
+def test_what_is_no_run_is_one_sentence(tmp_path, content):
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    if content is not None:
+        (folder / "run.sqlite").write_bytes(content)
+    with pytest.raises(StoreError, match=r"'.*odd'") as error:
+        Run.load(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_an_engine_that_fails_leaves_no_folder(small, tmp_path):
+    missing = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.dataset=nowhere"])
+    with pytest.raises(DataError, match="'nowhere'"):
+        mmfl.run(missing, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_was_broken_off_says_so(small, tmp_path):
+    with stored_rounds(small, tmp_path / "run") as rounds:
+        next(rounds)
+    run = Run.load(tmp_path / "run")
+    assert (run.status, run.rounds, run.planned, run.fingerprint) == ("stopped", 1, 3, "")

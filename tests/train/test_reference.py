@@ -1,0 +1,161 @@
+"""Training is right: against a plain torch loop, to the bit, and against Flower's aggregation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import mmfl
+from mmfl import Experiment
+from mmfl.data import simulate
+from mmfl.engines.inline import Inline, InlineEngine
+from mmfl.rng import stream
+from mmfl.train.reference import batches
+from mmfl.updates import CHUNK, ClientUpdate, LocalWork
+
+ONE_TASK = """
+rounds = 3
+seed = 5
+kernel = "reference"
+[clients]
+count = 11
+[local]
+epochs = 2
+batch_size = 8
+lr = 0.05
+[engine]
+kind = "inline"
+[[tasks]]
+name = "only"
+dataset = { kind = "synthetic", classes = 5, shape = [6, 6], train = 330, test = 60 }
+model = { kind = "cnn", channels = [3, 5], dense = 9, dropout = 0.25 }
+partition = { kind = "iid", points = [11, 29] }
+"""
+
+
+def plain_fed_avg(e: Experiment) -> dict[str, np.ndarray]:
+    """FedAvg in torch, with the experiment's initial weights, shards and batch order."""
+    task, local = e.tasks[0], e.training("only")
+    data = task.dataset.load(None)
+    shards = simulate(e, {"only": data})
+    torch.manual_seed(stream(e.seed, "initial", "only").torch_seed())
+    model = task.model.build((1, 6, 6), 5)
+    w = {name: value.clone() for name, value in model.state_dict().items()}
+    for t in range(1, e.rounds + 1):
+        sums = []
+        for k in range(e.clients.count):
+            rows = shards.shard("only", k)
+            x, y = torch.tensor(data.x_train[rows]).unsqueeze(1), torch.tensor(data.y_train[rows])
+            rng = stream(e.seed, "train", t, "only", k)
+            torch.manual_seed(rng.torch_seed())
+            model.load_state_dict(w)
+            model.train()
+            sgd = torch.optim.SGD(model.parameters(), local.lr.rate(0), 0.9, weight_decay=1e-4)
+            for _ in range(local.epochs):
+                order = torch.tensor(rng.permutation(len(rows)))
+                for batch in order.split(local.batch_size):
+                    sgd.zero_grad()
+                    functional.cross_entropy(model(x[batch]), y[batch]).backward()
+                    sgd.step()
+            if k % CHUNK == 0:
+                sums.append(
+                    {name: torch.zeros_like(v, dtype=torch.float64) for name, v in w.items()}
+                )
+            for name, value in model.state_dict().items():
+                sums[-1][name] += (value - w[name]).double() * len(rows)
+        examples = sum(len(shards.shard("only", k)) for k in range(e.clients.count))
+        w = {n: (sum(s[n] for s in sums) / examples + w[n].double()).float() for n in w}
+    return {name: value.numpy() for name, value in w.items()}
+
+
+@pytest.fixture
+def single_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        yield
+    torch.set_num_threads(threads)
+
+
+def test_three_rounds_equal_a_plain_torch_loop_to_the_bit(single_thread):
+    experiment = Experiment.from_toml(ONE_TASK)
+    *_, (state, _) = mmfl.rounds(experiment)
+    expected = plain_fed_avg(experiment)
+    ours = state.params["only"]
+    assert list(ours) == list(expected)
+    for name, value in expected.items():
+        assert np.array_equal(ours[name], value), name
+
+
+class Watched:
+    """An engine that keeps the updates of the last round."""
+
+    def __init__(self, engine: InlineEngine) -> None:
+        self.experiment, self.federation = engine.experiment, engine.federation
+        self.initial, self.evaluate, self.close = engine.initial, engine.evaluate, engine.close
+        self._engine = engine
+        self.updates: list[ClientUpdate] = []
+
+    def train(self, jobs, params, *, merge=False):
+        self.updates = []
+        for update in self._engine.train(jobs, params, merge=merge):
+            self.updates.append(update)
+            yield update
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Flower's own imports
+def test_the_mean_agrees_with_flowers_fed_avg_on_the_same_updates():
+    from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+    from flwr.server.strategy import FedAvg
+
+    experiment = Experiment.from_toml(ONE_TASK)
+    engine = Watched(Inline().open(experiment, data_dir=None))
+    before = engine.initial()["only"]
+    for state, _ in mmfl.rounds(experiment, engine=engine):
+        replies = [
+            FitRes(
+                status=Status(Code.OK, ""),
+                parameters=ndarrays_to_parameters([before[n] + u.delta[n] for n in before]),
+                num_examples=u.examples,
+                metrics={},
+            )
+            for u in engine.updates
+        ]
+        flower, _ = FedAvg().aggregate_fit(state.round, [(None, reply) for reply in replies], [])
+        after = state.params["only"]
+        for name, value in zip(after, parameters_to_ndarrays(flower), strict=True):
+            assert np.abs(after[name] - value).max() < 1e-6
+        before = after
+    assert len(engine.updates) == 11
+
+
+def test_bf16_trains_and_differs_from_float32_only_a_little():
+    experiment = Experiment.from_toml(ONE_TASK)
+    full, half = (
+        [s for s, _ in mmfl.rounds(replace(experiment, precision=p))][-1].params["only"].flat
+        for p in ("float32", "bf16")
+    )
+    assert not np.array_equal(full, half)
+    assert np.linalg.norm(full - half) < 0.2 * np.linalg.norm(full)
+
+
+@pytest.mark.parametrize(
+    ("size", "work", "lengths"),
+    [
+        (10, LocalWork(batch_size=4, lr=1, epochs=2), [4, 4, 2, 4, 4, 2]),
+        (10, LocalWork(batch_size=4, lr=1, epochs=2, remainder="drop"), [4, 4, 4, 4]),
+        (3, LocalWork(batch_size=4, lr=1, epochs=2, remainder="drop"), [3, 3]),
+        (10, LocalWork(batch_size=4, lr=1, steps=5), [4, 4, 2, 4, 4]),
+        (10, LocalWork(batch_size=4, lr=1, steps=1), [4]),
+        (8, LocalWork(batch_size=4, lr=1, steps=3), [4, 4, 4]),
+    ],
+)
+def test_batches_have_defined_lengths_and_a_pass_repeats_no_row(size, work, lengths):
+    found = list(batches(size, work, rng=stream(0, "batches")))
+    assert [len(batch) for batch in found] == lengths
+    one_pass = np.concatenate(found[: max(1, size // work.batch_size)])
+    assert len(set(one_pass.tolist())) == len(one_pass)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mmfl.errors import EngineError
+from mmfl.train.resident import Resident
+
+
+def make() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2))
+
+
+def test_setting_weights_sets_parameters_and_float_buffers_and_resets_counters():
+    torch.manual_seed(0)
+    resident = Resident(make())
+    first = resident.first
+    resident.module.train()
+    resident.module(torch.randn(8, 4))
+    assert resident.module[1].num_batches_tracked == 1
+    assert not np.array_equal(resident.flat.numpy(), first)
+    resident.set(first)
+    assert resident.module[1].num_batches_tracked == 0
+    assert np.array_equal(resident.module[1].running_mean.numpy(), np.zeros(6))
+    assert np.array_equal(resident.change(first).flat, np.zeros_like(first))
+
+
+def test_an_optimiser_step_changes_the_flat_vector():
+    torch.manual_seed(0)
+    resident = Resident(make())
+    first = resident.first
+    sgd = torch.optim.SGD(resident.module.parameters(), lr=0.1)
+    resident.module(torch.randn(8, 4)).sum().backward()
+    sgd.step()
+    change = resident.change(first)
+    assert np.array_equal(
+        change["2.bias"], resident.module[2].bias.detach().numpy() - first[-14:-12]
+    )
+    assert (change["2.bias"] != 0).all()
+
+
+def test_tied_weights_count_once():
+    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+    model[1].weight = model[0].weight
+    resident = Resident(model)
+    assert resident.layout.size == 9
+    resident.set(np.arange(9, dtype=np.float32))
+    assert torch.equal(model[1].weight, model[0].weight)
+
+
+def test_weights_that_are_not_float32_are_refused():
+    with pytest.raises(EngineError, match=r"'weight' is torch\.float64"):
+        Resident(nn.Linear(2, 2, dtype=torch.float64))
