@@ -226,7 +226,7 @@ def tasks(draw: st.DrawFn, name: str) -> Task:
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
     count = draw(st.integers(1, 5))
-    each = st.lists(st.floats(0, 1), min_size=count, max_size=count).map(tuple)
+    each = st.lists(st.floats(0, 1), min_size=count, max_size=count).filter(any).map(tuple)
     names = st.from_regex(r"[A-Za-z0-9_é][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
     return Experiment(
         rounds=draw(counts),
@@ -389,8 +389,19 @@ def test_flat_keys_mean_the_same_as_keys_in_local(own: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("key", ["steps=3", "lr=0.1", "remainder='drop'"])
 def test_a_key_both_in_the_task_and_in_its_local_is_refused(key: str) -> None:
-    message = refused(f"tasks.a.{key}", f"tasks.a.local.{key}")
-    assert message.startswith(f"tasks[0]: {key.partition('=')[0]} is given both")
+    text = LEAST.replace('name = "a"', f'name = "a"\n{key}\nlocal = {{ {key} }}')
+    name = key.partition("=")[0]
+    with pytest.raises(ConfigError, match=rf"^tasks\[0\]: {name} is given both"):
+        Experiment.from_toml(text)
+    with pytest.raises(ConfigError, match=f"^tasks: {name} is given both"):
+        Experiment.from_toml(text, sets=["tasks.a.lr=0.1"])
+
+
+def test_a_flat_set_wins_over_the_files_own_wherever_that_stands() -> None:
+    for own in ("lr = 0.5", "local = { lr = 0.5 }"):
+        text = LEAST.replace('name = "a"', f'name = "a"\n{own}')
+        made = Experiment.from_toml(text, sets=["tasks.a.lr=0.1"])
+        assert made.training("a").lr.rate(0) == 0.1
 
 
 def test_epochs_and_steps_in_one_task_are_refused() -> None:
@@ -402,7 +413,9 @@ def test_epochs_and_steps_in_one_task_are_refused() -> None:
 @pytest.mark.parametrize("value", ["3", "x", "[]"])
 def test_a_tasks_local_must_be_a_table(value: str) -> None:
     assert refused(f"tasks.a.local={value}").startswith("tasks[0].local must")
-    assert refused(f"tasks.a.local={value}", "tasks.a.lr=0.1").startswith("tasks[0].local must")
+    inline = {"name": "a", "dataset": "x", "lr": 0.1, "local": value}
+    with pytest.raises(ConfigError, match=r"^tasks\[0\]: local must be a table"):
+        Experiment.from_dict({"rounds": 1, "clients": {"count": 1}, "tasks": [inline]})
 
 
 def test_an_override_can_be_replaced_key_by_key() -> None:
@@ -471,7 +484,7 @@ def test_an_unlikely_key_gets_the_list_of_known_ones() -> None:
         ("allocator=fed_fair allocator.alpha=nan", ["allocator.alpha", "got nan"]),
         ("allocator=fed_fair allocator.floor=-1", ["allocator.floor", "got -1"]),
         ("allocator=fedfair", ["allocator.kind", "'fedfair'", "did you mean 'fed_fair'?"]),
-        ("allocator={alpha=3}", ["allocator", "needs a 'kind'", "fed_fair"]),
+        ("dataset=3", ["dataset is not a known key"]),
         ("allocator=3", ["allocator", "got 3"]),
         ("local.momentum=1.5", ["local.momentum", "less than 1", "got 1.5"]),
         ("local.momentum=true", ["local.momentum", "number", "got True"]),
@@ -488,7 +501,7 @@ def test_an_unlikely_key_gets_the_list_of_known_ones() -> None:
         ("clients.active=[1,0.5]", ["clients", "active", "one rate per client (4)", "got 2"]),
         ("clients.active=[1,1,1,2]", ["clients.active", "got [1, 1, 1, 2]"]),
         ("clients.active=[]", ["clients.active", "got []"]),
-        ("tasks=[]", ["tasks", "at least 1", "got []"]),
+        ("tasks=[]", ["at least one task is needed"]),
         ("tasks=3", ["tasks", "got 3"]),
         ("tasks.a.name=b/c", ["tasks[0].name", "got 'b/c'"]),
         ("tasks.a.name=../c", ["tasks[0].name", "got '../c'"]),
@@ -511,7 +524,7 @@ def test_an_unlikely_key_gets_the_list_of_known_ones() -> None:
         ("validation=0", ["validation", "greater than 0", "got 0"]),
         ("checks.max_norm=0", ["checks.max_norm", "got 0"]),
         ("engine=local engine.workers=0", ["engine.workers must", "got 0"]),
-        ("engine=local engine.workers=two", ["engine.workers must", "'auto'", "got 'two'"]),
+        ("engine=local engine.workers=two", ["engine.workers must", '"auto"', "got 'two'"]),
         ("engine=local engine.timeout=0", ["engine.timeout", "got 0"]),
         ("engine=cluster", ["engine.kind", "'cluster'", "inline, local"]),
         ("aggregator=median", ["aggregator.kind", "'median'"]),

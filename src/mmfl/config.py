@@ -11,23 +11,24 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import math
 import tomllib
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic.dataclasses
-from pydantic import ConfigDict, Field, Strict, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from mmfl.errors import ConfigError, did_you_mean
+from mmfl.sentences import location, problem, sentence, short
 
 __all__ = [
     "Count",
     "Family",
+    "Flag",
     "Natural",
     "NonNegative",
     "Positive",
@@ -44,8 +45,9 @@ T = TypeVar("T")
 
 Count = Annotated[int, Strict(), Field(ge=1)]
 Natural = Annotated[int, Strict(), Field(ge=0)]
+Flag = Annotated[bool, Strict()]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False), AfterValidator(abs)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Text = Annotated[str, Strict(), Field(min_length=1)]
 
@@ -75,7 +77,7 @@ def component(cls: type[T]) -> type[T]:
         try:
             checked_init(self, **dict(zip(names, args, strict=False)), **kwargs)
         except ValidationError as error:
-            raise ConfigError(f"{made.__name__}: {_sentence(error, made)}") from None
+            raise ConfigError(f"{made.__name__}: {sentence(error, made)}") from None
 
     __init__.__wrapped__ = checked_init  # type: ignore[attr-defined]
     made.__init__ = __init__
@@ -90,34 +92,47 @@ class Family:
         name: What a member is called in messages, e.g. "allocator".
         table: From kind to component class. To add a member: one file, one row.
         needs: The methods that make an object a member (a user's own included).
+        default: The kind of a table that names none, e.g. ``[engine] workers = 2``.
         scalar: (kind, field) of the member that a bare value stands for, e.g. ``lr = 0.01``.
+        optional: Whether None may stand for "not set".
     """
 
     name: str
     table: Mapping[str, type[Any]]
     needs: tuple[str, ...]
+    default: str | None = None
     scalar: tuple[str, str] | None = None
+    optional: bool = False
 
     def parse(self, value: object) -> Any:
         """A member from a table with `kind`, a bare kind, a bare scalar, or the member itself."""
-        if not isinstance(value, str | int | float | Mapping):
+        if value is None and self.optional:
+            return None
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._member(value, type(value).__name__)
+        bare = False
         if isinstance(value, str) and (value in self.table or not self.scalar or ":" in value):
             value = {"kind": value}
-        elif not isinstance(value, Mapping):
-            if self.scalar is None:
-                raise _problem(f"must be a table with 'kind', or a kind, got {value!r}")
+        elif isinstance(value, str | int | float) and self.scalar is not None:
+            bare = True
             value = {"kind": self.scalar[0], self.scalar[1]: value}
+        if not isinstance(value, Mapping):
+            raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
         fields = dict(value)
-        kind = fields.pop("kind", None)
+        kind = fields.pop("kind", self.default)
         if not isinstance(kind, str):
-            raise _problem(f"needs a 'kind' ({did_you_mean('', self.table)})")
+            raise problem(f"needs a 'kind' ({did_you_mean('', self.table)})")
         cls = self._class_of(kind)
+        names = {field.name for field in dataclasses.fields(cls) if field.init}
+        for key in fields:
+            if key not in names:
+                raise problem(f"is not a known key; {did_you_mean(str(key), names)}", str(key))
         try:
             made = TypeAdapter(cls).validate_python(fields)
         except ValidationError as error:
             inner = error.errors(include_url=False)[0]
-            raise _problem(_sentence(error, cls, with_path=False), *_location(inner)) from None
+            where = () if bare else location(inner)
+            raise problem(sentence(error, cls, with_path=False), *where) from None
         return self._member(made, kind)
 
     def kind_of(self, member: object) -> str:
@@ -131,30 +146,31 @@ class Family:
         """The inverse of `parse`: plain values that a TOML file can hold."""
         kind = self.kind_of(member)
         if self.scalar is not None and kind == self.scalar[0]:
-            return dump(getattr(member, self.scalar[1]))
+            value = getattr(member, self.scalar[1])
+            if not (isinstance(value, str) and (value in self.table or ":" in value)):
+                return dump(value)
         return {"kind": kind, **dump(member)}
 
     def _class_of(self, kind: str) -> type[Any]:
         if kind in self.table:
             return self.table[kind]
         if ":" not in kind:
-            raise _problem(
-                f"unknown {self.name} {kind!r}; {did_you_mean(kind, self.table)}", "kind"
-            )
+            raise problem(f"unknown {self.name} {kind!r}; {did_you_mean(kind, self.table)}", "kind")
         if not _imports.get():
-            raise _problem(
+            raise problem(
                 f"{kind!r} would import code; pass --allow-imports (in Python: "
                 "allow_imports=True) if you trust it",
                 "kind",
             )
-        return _import(kind)
+        found = _import(kind)
+        if not isinstance(found, type) or not dataclasses.is_dataclass(found):
+            raise problem(f"{kind!r} must be a dataclass, so that it can be written down", "kind")
+        return found
 
     def _member(self, made: object, kind: str) -> object:
         missing = [name for name in self.needs if not callable(getattr(made, name, None))]
         if missing:
-            raise _problem(f"{kind!r} is no {self.name}: it has no method {missing[0]!r}", "kind")
-        if not dataclasses.is_dataclass(made):
-            raise _problem(f"{kind!r} must be a dataclass, so that it can be written down", "kind")
+            raise problem(f"{kind!r} is no {self.name}: it has no method {missing[0]!r}", "kind")
         return made
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
@@ -182,7 +198,7 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
     try:
         return TypeAdapter(cls).validate_python(dict(data))
     except ValidationError as error:
-        raise ConfigError(_sentence(error, cls)) from None
+        raise ConfigError(sentence(error, cls)) from None
 
 
 def dump(value: Any) -> Any:
@@ -211,10 +227,7 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
     keys = [key.strip() for key in path.split(".")]
     if not equals or not all(keys):
         raise ConfigError(f"--set takes a.b=c, got {assignment!r}")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+    value = _toml_value(text)
     here: Any = data
     for depth, key in enumerate(keys[:-1]):
         if isinstance(here, list):
@@ -222,6 +235,8 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
             continue
         if isinstance(here.get(key), str):
             here[key] = {"kind": here[key]}
+        if keys[depth + 1 :] == ["kind"] and not isinstance(here.get(key), dict):
+            here[key] = {}
         here = here.setdefault(key, {})
         if not isinstance(here, dict | list):
             raise ConfigError(f"--set {path}: {'.'.join(keys[: depth + 1])} is no table")
@@ -232,86 +247,36 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
     here[keys[-1]] = value
 
 
+def _toml_value(text: str) -> Any:
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--set: {short(text)} is no value: {error}") from None
+    return found["value"] if len(found) == 1 else text
+
+
 def _item(items: list[Any], key: str, where: str) -> Any:
-    names = {str(item.get("name", number)): item for number, item in enumerate(items)}
+    names = {
+        str(item.get("name", number)): item
+        for number, item in enumerate(items)
+        if isinstance(item, dict)
+    }
     if key in names:
         return names[key]
-    if key.isdigit() and int(key) < len(items):
+    if key.isdecimal() and int(key) < len(items) and isinstance(items[int(key)], dict):
         return items[int(key)]
     raise ConfigError(f"--set: {where} has no {key!r}; {did_you_mean(key, names)}")
 
 
-def _import(path: str) -> type[Any]:
+def _import(path: str) -> Any:
     module_name, _, name = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:
-        raise _problem(
-            f"cannot import {path!r}: {type(error).__name__}: {error}", "kind"
-        ) from error
-    if not isinstance(found, type):
-        raise _problem(f"{path!r} is no class", "kind")
+    except (Exception, SystemExit) as error:
+        said = " ".join(str(error).split())
+        raise problem(f"cannot import {path!r}: {type(error).__name__}: {said}", "kind") from error
     return found
-
-
-def _problem(message: str, *where: str | int) -> PydanticCustomError:
-    """An error that pydantic places at the family's field, and `_location` deeper inside it."""
-    return PydanticCustomError("problem", "{message}", {"message": message, "where": list(where)})
-
-
-def _location(error: Mapping[str, Any]) -> tuple[str | int, ...]:
-    return (*error["loc"], *error.get("ctx", {}).get("where", ()))
-
-
-def _sentence(error: ValidationError, root: type, *, with_path: bool = True) -> str:
-    """Which field, what rule, what was given: the first problem, and how many more there are."""
-    errors = error.errors(include_url=False)
-    first = errors[0]
-    location = _location(first)
-    if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        known = _fields_at(root, location[:-1])
-        rule = f"is not a known key; {did_you_mean(str(location[-1]), known)}"
-    elif first["type"] in ("missing", "missing_argument"):
-        rule = "is missing"
-    elif first["type"] == "problem":
-        rule = first["msg"]
-    elif first["type"] == "value_error":
-        rule = str(first["ctx"]["error"])
-    else:
-        rule = first["msg"].removeprefix("Input should be ")
-        rule = f"must be {rule}, got {_short(first['input'])}"
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    where = _path(location) if with_path else ""
-    if not where:
-        return rule + more
-    return f"{where}{' ' if rule.startswith(('must', 'is ', 'needs')) else ': '}{rule}{more}"
-
-
-def _path(location: Iterable[str | int]) -> str:
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _fields_at(root: Any, location: Iterable[str | int]) -> list[str]:
-    """The keys that the component at `location` below `root` knows."""
-    here = root
-    for part in location:
-        if isinstance(part, str):
-            here = typing.get_type_hints(here).get(part)
-        while typing.get_args(here):
-            here = typing.get_args(here)[0]
-    return [field.name for field in dataclasses.fields(here)] if here is not None else []
-
-
-def is_finite(value: object) -> bool:
-    """Whether a value is a number (no boolean) that is neither infinite nor NaN."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -28,7 +28,10 @@ __all__ = [
 
 
 class MmflError(Exception):
-    """Base of all errors that mmfl raises on purpose: the message is one sentence for a person."""
+    """Base of all errors that mmfl raises on purpose: the message is one line for a person."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(" ".join(line.strip() for line in str(message).splitlines()))
 
 
 class InputError(MmflError, ValueError):

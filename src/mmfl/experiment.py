@@ -11,181 +11,26 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BeforeValidator, Field, Strict, TypeAdapter, WithJsonSchema, model_validator
-from pydantic_core import ArgsKwargs
+from pydantic import Field, Strict, TypeAdapter
 
 from mmfl.aggregate import AGGREGATORS, Aggregator, Checks, Mean
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
-from mmfl.config import (
-    Count,
-    Natural,
-    NonNegative,
-    apply_set,
-    component,
-    dump,
-    imports_allowed,
-    is_finite,
-    parse,
-)
-from mmfl.data.datasets import DATASETS, Dataset
-from mmfl.data.partition import PARTITIONS, Iid, Partition
+from mmfl.config import Count, Natural, apply_set, component, dump, imports_allowed, parse
 from mmfl.engines import ENGINES, EngineConfig, Local
-from mmfl.errors import ConfigError
+from mmfl.errors import ConfigError, did_you_mean
 from mmfl.evaluate import SCORES, Error, Score
-from mmfl.models import MODELS, Mlp, Model
-from mmfl.schedule import SCHEDULES, Constant, Schedule
-from mmfl.updates import LocalWork
+from mmfl.settings import (
+    LOCAL_KEYS,
+    Clients,
+    Evaluate,
+    Kernel,
+    LocalOverride,
+    LocalTraining,
+    Task,
+    gathered,
+)
 
 __all__ = ["Clients", "Evaluate", "Experiment", "LocalOverride", "LocalTraining", "Task"]
-
-Kernel = Literal["auto", "reference"]
-Remainder = Literal["keep", "drop"]
-Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
-
-
-def _active(value: Any) -> Any:
-    rates = value if isinstance(value, list | tuple) else [value]
-    if not rates or not all(is_finite(rate) and 0 <= rate <= 1 for rate in rates):
-        raise ValueError(f"must be a rate in (0, 1], or a list of one per client, got {value!r}")
-    if value == 0:
-        raise ValueError("must be above 0, or nobody ever trains")
-    return tuple(map(float, rates)) if isinstance(value, list | tuple) else float(value)
-
-
-Active = Annotated[
-    float | tuple[float, ...],
-    BeforeValidator(_active),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
-]
-
-
-@component
-class Clients:
-    """The pool.
-
-    Attributes:
-        count: K.
-        active: C: in each round exactly round(C K') clients are active, K' of the K may train
-            something. Or a list of K rates: each client is active by itself, at its own rate.
-    """
-
-    count: Count
-    active: Active = 1.0
-
-    def __post_init__(self) -> None:
-        if isinstance(self.active, tuple) and len(self.active) != self.count:
-            raise ValueError(
-                f"active must have one rate per client ({self.count}), got {len(self.active)}"
-            )
-
-
-@component
-class LocalOverride:
-    """Keys of ``[local]`` that a task sets differently."""
-
-    epochs: Count | None = None
-    steps: Count | None = None
-    batch_size: Count | None = None
-    lr: Annotated[Schedule | None, SCHEDULES] = None
-    momentum: Momentum | None = None
-    weight_decay: NonNegative | None = None
-    remainder: Remainder | None = None
-
-
-@component
-class LocalTraining:
-    """What a client does with its turn (tau in the paper); see `mmfl.updates.LocalWork`.
-
-    Attributes:
-        epochs: Passes over the shard (5 unless `steps` is set).
-        steps: SGD steps instead.
-        batch_size: Examples in a step.
-        lr: A number, or a schedule such as ``{ kind = "inverse", mu = 0.1, gamma = 8.0 }``.
-        momentum: Of SGD.
-        weight_decay: Of SGD.
-        remainder: "keep" or "drop" a pass's last, smaller batch.
-    """
-
-    epochs: Count | None = None
-    steps: Count | None = None
-    batch_size: Count = 32
-    lr: Annotated[Schedule, SCHEDULES] = Constant(0.01)
-    momentum: Momentum = 0.9
-    weight_decay: NonNegative = 1e-4
-    remainder: Remainder = "keep"
-
-    def __post_init__(self) -> None:
-        if self.epochs is not None and self.steps is not None:
-            raise ValueError("takes epochs or steps, not both")
-        if self.epochs is None and self.steps is None:
-            object.__setattr__(self, "epochs", 5)
-
-    def overridden(self, by: LocalOverride) -> LocalTraining:
-        """These settings with a task's own; its `steps` replace `epochs` and the reverse."""
-        own = {f.name: getattr(by, f.name) for f in dataclasses.fields(by)}
-        changes = {key: value for key, value in own.items() if value is not None}
-        if by.epochs is not None or by.steps is not None:
-            changes.update(epochs=by.epochs, steps=by.steps)
-        return dataclasses.replace(self, **changes)
-
-    def work(self, t: int) -> LocalWork:
-        """The turn's work in the round before which the task trained in t rounds."""
-        return LocalWork(
-            batch_size=self.batch_size,
-            lr=self.lr.rate(t),
-            epochs=self.epochs,
-            steps=self.steps,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            remainder=self.remainder,
-        )
-
-
-@component
-class Task:
-    """One of the S models that train at the same time.
-
-    Every key of ``[local]`` may stand in a task, as ``lr = 0.1`` or inside ``local``.
-    """
-
-    name: Annotated[str, Strict(), Field(pattern=r"^\w[\w.+-]*$", max_length=64)]
-    dataset: Annotated[Dataset, DATASETS]
-    model: Annotated[Model, MODELS] = Mlp()
-    partition: Annotated[Partition, PARTITIONS] = Iid()
-    kernel: Kernel | None = None
-    local: LocalOverride = LocalOverride()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gather(cls, data: Any) -> Any:
-        values = data.kwargs if isinstance(data, ArgsKwargs) else data
-        if not isinstance(values, Mapping):
-            return data
-        keys = {field.name for field in dataclasses.fields(LocalOverride)}
-        inline = {key: value for key, value in values.items() if key in keys}
-        if inline:
-            inner = values.get("local", {})
-            inner = dict(inner) if isinstance(inner, Mapping) else dump(inner)
-            twice = sorted(set(inner) & set(inline))
-            if twice:
-                raise ValueError(f"{twice[0]} is given both in the task and in its local")
-            values = {key: value for key, value in values.items() if key not in keys}
-            values["local"] = {**inner, **inline}
-        return ArgsKwargs((), dict(values)) if isinstance(data, ArgsKwargs) else values
-
-
-@component
-class Evaluate:
-    """Measuring.
-
-    Attributes:
-        every: The test split is measured every so many rounds, and after the last one. (The
-            difficulty is measured after every round: allocation needs it.)
-        batch_size: Examples in a batch of an evaluation.
-    """
-
-    every: Count = 1
-    batch_size: Count = 250
 
 
 @component
@@ -214,7 +59,7 @@ class Experiment:
 
     rounds: Count
     clients: Clients
-    tasks: Annotated[tuple[Task, ...], Field(min_length=1)]
+    tasks: Annotated[tuple[Task, ...], Field(json_schema_extra={"minItems": 1})]
     seed: Natural = 0
     precision: Literal["float32", "bf16"] = "float32"
     kernel: Kernel = "auto"
@@ -231,6 +76,8 @@ class Experiment:
     engine: Annotated[EngineConfig, ENGINES] = Local()
 
     def __post_init__(self) -> None:
+        if not self.tasks:
+            raise ValueError("at least one task is needed, as [[tasks]]")
         names = [task.name for task in self.tasks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -249,7 +96,10 @@ class Experiment:
 
     def task(self, name: str) -> Task:
         """The task of that name."""
-        return next(task for task in self.tasks if task.name == name)
+        tasks = {task.name: task for task in self.tasks}
+        if name not in tasks:
+            raise ConfigError(f"no task is called {name!r}; {did_you_mean(name, tasks)}")
+        return tasks[name]
 
     def training(self, task: str) -> LocalTraining:
         """``[local]`` with the task's own settings."""
@@ -288,10 +138,10 @@ class Experiment:
         """
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"not valid TOML: {error}") from None
         for assignment in sets:
-            apply_set(data, assignment)
+            apply_set(data, _into_local(data, assignment))
         return cls.from_dict(data, allow_imports=allow_imports)
 
     @classmethod
@@ -300,7 +150,7 @@ class Experiment:
     ) -> Experiment:
         """An experiment from a TOML file; see `from_toml`."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8 text"
             raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
@@ -312,4 +162,21 @@ class Experiment:
     @staticmethod
     def json_schema() -> dict[str, Any]:
         """JSON Schema of an experiment file, for editors."""
-        return TypeAdapter(Experiment).json_schema()
+        schema = TypeAdapter(Experiment).json_schema()
+        inner = schema["$defs"]["LocalOverride"]["properties"]
+        schema["$defs"]["Task"]["properties"] |= inner
+        return schema
+
+
+def _into_local(data: dict[str, Any], assignment: str) -> str:
+    """``tasks.NAME.lr=...`` as ``tasks.NAME.local.lr=...``, wherever the file has its own."""
+    path, equals, value = assignment.partition("=")
+    match path.split("."):
+        case ["tasks", name, key] if key in LOCAL_KEYS and isinstance(data.get("tasks"), list):
+            try:
+                tables = [gathered(t) if isinstance(t, dict) else t for t in data["tasks"]]
+            except ValueError as error:
+                raise ConfigError(f"tasks: {error}") from None
+            data["tasks"] = tables
+            return f"tasks.{name}.local.{key}{equals}{value}"
+    return assignment

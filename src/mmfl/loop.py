@@ -87,7 +87,7 @@ def _round(
     active = population.active(t)  # line 3: m = C x K clients are active
     view, assignments, allocator = allocation(t, experiment, population, active, state)  # lines 4-5
 
-    jobs = jobs_of(t, experiment, assignments, state)
+    jobs = jobs_of(experiment, view, assignments, state)
     turns = Turns(engine, experiment, view, state)
     params, versions = dict(state.params), dict(state.versions)
     aggregator = dict(state.aggregator)

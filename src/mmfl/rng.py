@@ -28,7 +28,7 @@ class Stream(np.random.Generator):
     """A NumPy generator that knows its address: it can be split, and asked number by number."""
 
     def child(self, *path: Word) -> Stream:
-        """The stream at this stream's address followed by `path`; consumes nothing of this one."""
+        """A stream of its own below this one's address; consumes nothing of this one."""
         return Stream(np.random.Philox(key=_key(self._key().tobytes(), path)))
 
     def at(self, ids: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -68,7 +68,7 @@ def _key(root: bytes, path: tuple[Word, ...]) -> npt.NDArray[np.uint64]:
     digest = hashlib.blake2b(root, digest_size=16)
     for word in path:
         if isinstance(word, str):
-            text, tag = word.encode(), b"w"
+            text, tag = word.encode(errors="surrogatepass"), b"w"
         elif isinstance(word, int | np.integer) and not isinstance(word, bool):
             text, tag = str(int(word)).encode(), b"n"
         else:

@@ -132,9 +132,11 @@ def _packed(given: Iterable[Assignment]) -> Assignments:
     return Assignments(np.array(clients, np.int64), np.array(tasks, np.int64), np.array(p, float))
 
 
-def jobs_of(t: int, experiment: Experiment, assignments: Assignments, state: State) -> list[Job]:
+def jobs_of(
+    experiment: Experiment, view: View, assignments: Assignments, state: State
+) -> list[Job]:
     """One job per assignment: task after task, each by ascending client."""
-    tasks, run = tuple(state.params), experiment.digest[:16]
+    t, tasks, run = view.round, view.tasks, experiment.digest[:16]
     work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
     order = np.lexsort((assignments.clients, assignments.tasks))
     pairs = zip(assignments.clients[order].tolist(), assignments.tasks[order].tolist(), strict=True)

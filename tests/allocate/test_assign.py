@@ -141,7 +141,7 @@ GOOD = {"difficulty": [0.5, 0.2], "active": [1, 2], "round": 1, "seed": 0}
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"active": [1.0, 2.0]}, "active must be a list of client ids, whole numbers >= 0"),
+        ({"active": [1.0, 2.0]}, "active must be a list of client ids, whole numbers from 0"),
         ({"active": [-1, 2]}, "active must be a list of client ids"),
         ({"active": [True, False]}, "active must be a list of client ids"),
         ({"active": ["a", "b"]}, "active must be a list of client ids"),
@@ -158,7 +158,7 @@ GOOD = {"difficulty": [0.5, 0.2], "active": [1, 2], "round": 1, "seed": 0}
         ({"difficulty": [0.5, inf]}, "difficulty must be finite and >= 0, got inf for task 1"),
         ({"difficulty": [-0.5, 1]}, "difficulty must be finite and >= 0, got -0.5 for task 0"),
         ({"difficulty": None}, "give tasks=S"),
-        ({"difficulty": None, "tasks": 0}, "give tasks=S"),
+        ({"difficulty": None, "tasks": 0}, "tasks must be a whole number >= 1, got 0"),
         (
             {"eligible": [[True, True]]},
             r"eligible must be booleans of shape \(2, 2\), got bool of shape \(1, 2\)",

@@ -21,8 +21,8 @@ def everybody(n, S):
 @st.composite
 def tables(draw):
     n, S = draw(st.integers(1, 8)), draw(st.integers(1, 5))
-    bits = draw(st.lists(st.booleans(), min_size=n * S, max_size=n * S))
-    return np.array(bits).reshape(n, S)
+    bits = draw(st.integers(0, 2 ** (n * S) - 1))
+    return np.array([bits >> i & 1 for i in range(n * S)], dtype=bool).reshape(n, S)
 
 
 def test_round_robin_starts_in_contiguous_blocks(make_view):

@@ -17,8 +17,9 @@ from mmfl.state import State
 from mmfl.turns import Population, allocation, jobs_of
 from mmfl.updates import ClientFailure, ClientUpdate
 
-ALL = [{"kind": kind} for kind in sorted(ENGINES.table)]
-SIZES = [{"kind": "local", "workers": n} for n in (1, 2, 3)]
+FEW = {"local": {"workers": 2}}
+ALL = [{"kind": kind, **FEW.get(kind, {})} for kind in sorted(ENGINES.table)]
+SIZES = [{"kind": "local", "workers": n} for n in (1, 3)]
 
 
 @pytest.fixture(scope="module", params=ALL, ids=lambda config: config["kind"])
@@ -38,8 +39,8 @@ def expected(small_toml):
 def first_jobs(engine):
     state = State.first(engine.initial())
     population = Population.of(engine.federation, engine.experiment)
-    _, assignments, _ = allocation(1, engine.experiment, population, population.active(1), state)
-    return jobs_of(1, engine.experiment, assignments, state), state.params
+    view, assignments, _ = allocation(1, engine.experiment, population, population.active(1), state)
+    return jobs_of(engine.experiment, view, assignments, state), state.params
 
 
 @pytest.mark.parametrize("config", ALL + SIZES, ids=lambda c: "-".join(map(str, c.values())))

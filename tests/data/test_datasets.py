@@ -129,7 +129,10 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
             {"x_test": np.zeros((0, 4, 5)), "y_test": np.zeros(0, int)},
             "x_test and y_test must have one positive length, got 0 and 0",
         ),
-        ({"y_train": np.array([0, 1, -2, 0, 1, 2])}, "y_train must not be negative, got -2"),
+        (
+            {"y_train": np.array([0, 1, -2, 0, 1, 2])},
+            "y_train must be class numbers from 0, got -2",
+        ),
         ({"x_train": np.full((6, 4, 5), np.nan)}, "x_train must be finite, got nan"),
         ({"x_test": np.full((4, 4, 5), -np.inf)}, "x_test must be finite, got -inf"),
         (

@@ -71,10 +71,10 @@ def test_a_cut_obeys_its_laws(cut: tuple[Any, Labels, int], seed: int) -> None:
     assert len(set(everything)) == len(everything)
     assert set(everything) <= set(range(len(labels)))
     assert sized(shards, clients) == list(map(len, rows))
-    if partition.points is None:
+    if partition.points is None and isinstance(partition, Iid):
         assert len(everything) == len(labels)
         assert max(map(len, rows)) - min(map(len, rows)) <= 1
-    else:
+    elif partition.points is not None:
         low, high = partition.points
         assert all(low <= len(mine) <= high for mine in rows)
     if isinstance(partition, HalfClasses):
@@ -211,3 +211,25 @@ def test_half_classes_says_when_a_clients_classes_are_too_few() -> None:
     message = refused(lambda: HalfClasses(points=10).split(labels, 2, rng=RNG))
     assert "needs 10 examples of its 1 classes" in message
     assert "overlap = true" in message
+
+
+@pytest.mark.parametrize("clients", [5, 10, 40])
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_half_classes_shares_out_all_data_whatever_the_seed(clients: int, share: float) -> None:
+    labels = np.repeat(np.arange(10), 100)
+    some = max(1, round(share * 10))
+    for seed in range(20):
+        shards = HalfClasses(share=share).split(labels, clients, rng=stream(seed, "p"))
+        rows = held(shards, clients)
+        everything = sorted(chain(*rows))
+        assert everything == sorted(set(everything))
+        assert all(len(np.unique(labels[list(mine)])) == some for mine in rows)
+        if clients * some >= 10:
+            assert everything == list(range(1000))
+
+
+def test_half_classes_uses_nearly_all_data_where_points_ask_for_it() -> None:
+    labels = np.repeat(np.arange(10), 100)
+    for seed in range(20):
+        shards = HalfClasses(points=24).split(labels, 40, rng=stream(seed, "p"))
+        assert len(set(chain(*held(shards, 40)))) == 960

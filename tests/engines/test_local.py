@@ -7,6 +7,7 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mmfl
@@ -35,7 +36,15 @@ ODDITIES = """
 import os, signal, time
 from dataclasses import dataclass
 from pathlib import Path
+from mmfl.data import Synthetic
 from torch import nn
+
+@dataclass(frozen=True)
+class Marked:
+    def load(self, data_dir):
+        found = Synthetic(classes=3, train=80, test=20).load(None)
+        found.x_train[17, 0] = 1e6
+        return found
 
 @dataclass(frozen=True)
 class Odd:
@@ -56,6 +65,8 @@ class Net(nn.Module):
         if self.training and self.how == "dies once" and not self.path.exists():
             self.path.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.training and self.how == "dies on marker" and (x > 1e5).any():
+            os._exit(8)
         if self.training and self.how == "dies always":
             os._exit(7)
         if self.training and self.how == "hangs":
@@ -102,6 +113,33 @@ def test_a_turn_that_kills_three_workers_is_a_client_failure(odd):
     assert [f.reason for f in record.failures] == ["worker", "worker"]
     assert "ended 3 worker processes" in record.failures[0].detail
     assert record.clients == {"odd": 0}
+
+
+MANY = ["clients.count=80", "score_split=test", "engine.workers=1", "rounds=1"]
+
+
+def test_in_a_chunk_only_the_turn_that_is_deadly_is_lost(odd, monkeypatch):
+    monkeypatch.setattr("mmfl.engines.pool.LIVES", 1)
+    text = odd("dies on marker").to_toml()
+    sets = [*MANY, "tasks.odd.dataset.kind=oddities:Marked"]
+    experiment = Experiment.from_toml(text, sets=sets, allow_imports=True)
+    [(_, record)] = list(mmfl.rounds(experiment))
+    assert [f.reason for f in record.failures] == ["worker"]
+    assert record.clients == {"odd": 79}
+
+
+def test_sums_formed_by_workers_and_refused_updates_give_the_bits_of_the_inline_engine(odd):
+    text = odd("works").to_toml()
+    sets = [*MANY, "rounds=3", "tasks.odd.dataset.train=400", "checks.max_norm=0.03"]
+    finals = []
+    for kind in ("local", "inline"):
+        more = [*sets, "engine.workers=2"] if kind == "local" else [*sets, "engine.kind=inline"]
+        finals.append(list(mmfl.rounds(Experiment.from_toml(text, sets=more, allow_imports=True))))
+    for (ours, one), (theirs, other) in zip(*finals, strict=True):
+        assert ours.fingerprint == theirs.fingerprint
+        assert one.failures == other.failures
+        assert 0 < len(one.failures) < 80
+        assert np.array_equal(ours.clients.norm, theirs.clients.norm, equal_nan=True)
 
 
 def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):

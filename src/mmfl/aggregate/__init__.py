@@ -24,4 +24,4 @@ __all__ = [
     "partial_sums",
 ]
 
-AGGREGATORS = Family(name="aggregator", table={"mean": Mean}, needs=("aggregate",))
+AGGREGATORS = Family(name="aggregator", table={"mean": Mean}, needs=("aggregate",), default="mean")

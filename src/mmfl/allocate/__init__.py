@@ -37,4 +37,5 @@ ALLOCATORS = Family(
         "uniform": Uniform,
     },
     needs=("allocate",),
+    default="fed_fair",
 )

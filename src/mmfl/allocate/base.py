@@ -115,6 +115,8 @@ def first_fault(assignments: Assignments, view: View) -> str | None:
     clients, tasks, p = assignments.clients, assignments.tasks, assignments.probabilities
     if not clients.shape == tasks.shape == p.shape or clients.ndim != 1:
         return "clients, tasks and probabilities must be vectors of one length"
+    if clients.dtype.kind not in "iu" or tasks.dtype.kind not in "iu":
+        return "clients and tasks must be whole numbers"
     if len(clients) == 0:
         return None
     rows = np.searchsorted(view.clients, clients)
@@ -122,7 +124,8 @@ def first_fault(assignments: Assignments, view: View) -> str | None:
     if not rows_ok.all() or (view.clients[rows] != clients).any():
         return "a client that is not active was given a task"
     if tasks.min() < 0 or tasks.max() >= len(view.tasks):
-        return f"task number {tasks.max()} does not exist"
+        wrong = tasks.min() if tasks.min() < 0 else tasks.max()
+        return f"task number {wrong} does not exist"
     if not view.eligible[rows, tasks].all():
         row = np.flatnonzero(~view.eligible[rows, tasks])[0]
         name = view.tasks[tasks[row]]

@@ -31,7 +31,10 @@ def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
         difficulty: (S) f_s, finite and >= 0, higher = worse off.
         alpha: Emphasis on fairness, in [1, inf].
     """
-    f = np.asarray(difficulty, dtype=np.float64)
+    try:
+        f = np.asarray(difficulty, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"difficulty must be a vector of numbers, got {difficulty!r}") from None
     if f.ndim != 1 or f.size == 0:
         raise InputError(f"difficulty must be a non-empty vector, got shape {f.shape}")
     bad = ~(np.isfinite(f) & (f >= 0))
@@ -47,7 +50,7 @@ def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
     elif np.isinf(alpha):
         weight = (f == worst).astype(np.float64)
     else:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             weight = np.exp((alpha - 1) * (np.log(f) - np.log(worst)))
     p: Floats = weight / weight.sum()
     return p
@@ -74,11 +77,11 @@ class FedFair:
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """Algorithm 1, lines 4-5; while a difficulty is unknown (line 1), uniformly."""
-        known = not np.isnan(view.difficulty).any()
-        alpha = self.alpha if known else 1.0
-        difficulty = view.difficulty if known else np.ones(len(view.tasks))
 
         def p(tasks: npt.NDArray[np.intp]) -> Floats:
-            return allocation_probabilities(difficulty[tasks], alpha)
+            f = view.difficulty[tasks]
+            if np.isnan(f).any():
+                return allocation_probabilities(np.ones(len(f)), 1.0)
+            return allocation_probabilities(f, self.alpha)
 
         return sample(view, p, Sampling(self.sampling, self.floor), rng=rng), state

@@ -92,12 +92,10 @@ def round_counts(expected: Floats, *, rng: Stream) -> Ints:
        one of the two directions with probabilities that keep the mean: one entry becomes whole.
     """
     table = np.asarray(expected, dtype=np.float64)
-    whole = np.floor(table + 1e-9)
-    part = np.rint(np.clip(table - whole, 0, None) * _UNIT).astype(np.int64)
-    for row in range(len(part)):
-        missing = -int(part[row].sum()) % _UNIT
-        missing -= _UNIT if missing > _UNIT // 2 else 0
-        part[row, part[row].argmax()] += missing
+    whole = np.floor(table)
+    part = np.rint((table - whole) * _UNIT).astype(np.int64)
+    for row in part:
+        _make_whole(row)
     part = np.vstack([part, -part.sum(axis=0) % _UNIT])
     counts = whole.astype(np.int64) + part[:-1] // _UNIT
     part %= _UNIT
@@ -119,6 +117,16 @@ def round_counts(expected: Floats, *, rng: Stream) -> Ints:
                             counts[r, c] += value[r, c] // _UNIT
                         del in_row[r][c], in_column[c][r]
     return counts
+
+
+def _make_whole(row: Ints) -> None:
+    """Undo rounding errors, in place: the parts of a row add up to a whole number of units."""
+    excess = int(row.sum()) % _UNIT
+    excess -= _UNIT if excess > _UNIT // 2 else 0
+    for column in np.argsort(-row, kind="stable").tolist():
+        before = int(row[column])
+        row[column] = min(max(before - excess, 0), _UNIT)
+        excess -= before - int(row[column])
 
 
 def _cycle(
@@ -178,7 +186,7 @@ def _raise_to_floor(task: Ints, view: View, by_name: Columns, floor: int, luck: 
     lifted = _lift(task, most, view.eligible, harder_first, luck)
     if (np.bincount(lifted[lifted >= 0], minlength=len(most)) >= most).all():
         return lifted
-    for level in range(1, floor + 1):
+    for level in range(1, int(most.max()) + 1):
         task = _lift(task, np.minimum(most, level), view.eligible, harder_first, luck)
     return task
 

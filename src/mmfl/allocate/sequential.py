@@ -26,7 +26,9 @@ class Sequential:
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """Clients that may not train the round's task rest."""
         S = len(view.tasks)
-        each = self.rounds_each or -(-view.rounds // S)
-        task = (view.round - 1) // each % S
+        if self.rounds_each is None:
+            task = (view.round - 1) * S // view.rounds % S
+        else:
+            task = (view.round - 1) // self.rounds_each % S
         rows = np.flatnonzero(view.eligible[:, task])
         return Assignments(view.clients[rows], np.full(len(rows), task), np.ones(len(rows))), state

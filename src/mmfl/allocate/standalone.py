@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate.base import Assignments, View
-from mmfl.allocate.fed_fair import FedFair, allocation_probabilities
+from mmfl.allocate.fed_fair import FedFair
 from mmfl.errors import InputError
 from mmfl.rng import stream
 
@@ -45,24 +45,23 @@ def assign(
         A sequence of (client, task number, probability) in ascending order of client. A client that
         may train nothing is left out.
     """
-    ids = np.asarray(active)
-    if ids.ndim != 1 or (ids.size and (ids.dtype.kind not in "iu" or ids.min() < 0)):
-        raise InputError("active must be a list of client ids, whole numbers >= 0")
-    ids = ids.astype(np.int64)
-    may = None if eligible is None else np.asarray(eligible)
-    f = None if difficulty is None else np.asarray(difficulty, dtype=np.float64)
-    S = len(f) if f is not None and f.ndim == 1 else (may.shape[-1] if may is not None else tasks)
-    if not S:
-        raise InputError("difficulty must be a non-empty vector; without it, give tasks=S")
-    if may is None:
+    rule = FedFair(alpha=alpha, sampling=sampling, floor=floor)
+    ids = _clients(active)
+    may = None if eligible is None else _array("eligible", eligible)
+    f = None
+    if difficulty is not None:
+        rule.probabilities(difficulty)  # speaks up if a difficulty is malformed
+        f = np.asarray(difficulty, dtype=np.float64)
+    S = _tasks(f, may, tasks)
+    if may is None or (len(ids) == 0 and may.size == 0):
         may = np.ones((len(ids), S), dtype=bool)
     if may.dtype != np.bool_ or may.shape != (len(ids), S):
         raise InputError(
             f"eligible must be booleans of shape ({len(ids)}, {S}), "
             f"got {may.dtype} of shape {may.shape}"
         )
-    if f is not None:
-        allocation_probabilities(f, alpha)
+    if isinstance(round, bool) or not isinstance(round, int | np.integer) or round < 0:
+        raise InputError(f"round must be a whole number >= 0, got {round!r}")
     order = np.argsort(ids, kind="stable")
     ids, may = ids[order], may[order]
     if (np.diff(ids) == 0).any():
@@ -83,5 +82,34 @@ def assign(
         loss=unknown,
         norm=unknown,
     )
-    rule = FedFair(alpha=alpha, sampling=sampling, floor=floor)
     return rule.allocate(view, None, rng=stream(seed, "allocate", round))[0]
+
+
+def _array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise InputError(f"{name} must be an array, but its rows differ in length") from None
+
+
+def _clients(active: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    ids = _array("active", active)
+    if ids.size == 0 and ids.ndim == 1:
+        return np.empty(0, np.int64)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= 2**63:
+        raise InputError("active must be a list of client ids, whole numbers from 0 to 2^63 - 1")
+    return ids.astype(np.int64)
+
+
+def _tasks(
+    f: npt.NDArray[np.float64] | None, may: npt.NDArray[Any] | None, tasks: int | None
+) -> int:
+    """S, from whatever tells it."""
+    if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
+        raise InputError(f"tasks must be a whole number >= 1, got {tasks!r}")
+    told = len(f) if f is not None else may.shape[1] if may is not None and may.ndim == 2 else tasks
+    if not told:
+        raise InputError("without difficulty, give tasks=S or eligible (clients x tasks)")
+    if tasks is not None and tasks != told:
+        raise InputError(f"tasks = {tasks} contradicts the {told} tasks of the other arguments")
+    return told

@@ -80,7 +80,7 @@ class Named:
                 f"a folder that holds {self.name}.npz"
             )
         path = folder / f"{self.name}.npz"
-        if not path.is_file():
+        if not _is_file(path):
             hint = did_you_mean(self.name, (file.stem for file in folder.glob("*.npz")))
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
         return _read_npz(path)
@@ -95,7 +95,7 @@ class Npz:
     def load(self, data_dir: Path | None) -> Arrays:
         """Read the file."""
         path = (data_folder(data_dir) or Path()) / self.path
-        if not path.is_file():
+        if not _is_file(path):
             raise DataError(f"data set {str(path)!r} does not exist")
         return _read_npz(path)
 
@@ -141,23 +141,39 @@ DATASETS = Family(
 )
 
 
-def _read_npz(path: Path) -> Arrays:
+def _is_file(path: Path) -> bool:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = [part for part in _PARTS if part not in file]
-            if missing:
-                raise DataError(f"data set {str(path)!r} has no array {missing[0]!r}")
-            x_train, y_train, x_test, y_test = (file[part] for part in _PARTS)
-            names = len(file["classes"]) if "classes" in file else 0
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"data set {str(path)!r} cannot be read: {error}") from None
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long, or with a zero byte in it
+        return False
+
+
+def _read_npz(path: Path) -> Arrays:
+    parts: dict[str, npt.NDArray[Any]] = {}
+    try:
+        with path.open("rb") as stream_:
+            if not zipfile.is_zipfile(stream_):
+                raise DataError(f"data set {str(path)!r} is no npz file")
+            with np.load(stream_, allow_pickle=False) as file:
+                parts = {name: file[name] for name in (*_PARTS, "classes") if name in file}
+    except DataError:
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
+        said = str(error) or type(error).__name__
+        raise DataError(f"data set {str(path)!r} cannot be read: {said}") from None
+    for name in _PARTS:
+        if not isinstance(parts.get(name), np.ndarray):
+            raise DataError(f"data set {str(path)!r} has no array {name!r}")
+    names = parts.get("classes")
+    if names is not None and getattr(names, "ndim", 0) != 1:
+        raise DataError(f"data set {str(path)!r}: classes must be a list of names")
+    x_train, y_train, x_test, y_test = (parts[name] for name in _PARTS)
     for part, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
         _check(str(path), part, x, y)
     if x_train.shape[1:] != x_test.shape[1:]:
         raise DataError(f"data set {str(path)!r}: x_train and x_test differ in an example's shape")
-    classes = max(names, int(y_train.max()) + 1, int(y_test.max()) + 1)
+    known = 0 if names is None else len(names)
+    classes = max(known, int(y_train.max()) + 1, int(y_test.max()) + 1)
     return Arrays(x_train, y_train.astype(np.int64), x_test, y_test.astype(np.int64), classes)
 
 
@@ -165,16 +181,18 @@ def _check(path: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> No
     """The rules for one split of a data set."""
     if x.dtype != np.uint8 and x.dtype.kind != "f":
         rule = f"x_{part} must be uint8 or floating point, got {x.dtype}"
-    elif not 2 <= x.ndim <= 4:
+    elif not 2 <= x.ndim <= 4 or 0 in x.shape[1:]:
         rule = f"x_{part} must be N x features or N x H x W (x C), got shape {x.shape}"
     elif y.dtype.kind not in "iu" or y.ndim != 1:
         rule = f"y_{part} must be a vector of whole numbers, got {y.dtype} of shape {y.shape}"
     elif len(x) != len(y) or len(x) == 0:
         rule = f"x_{part} and y_{part} must have one positive length, got {len(x)} and {len(y)}"
-    elif y.min() < 0:
-        rule = f"y_{part} must not be negative, got {y.min()}"
+    elif y.min() < 0 or y.max() >= 2**31:
+        wrong = y.min() if y.min() < 0 else y.max()
+        rule = f"y_{part} must be class numbers from 0, got {wrong}"
     elif x.dtype.kind == "f" and not np.isfinite(x).all():
-        rule = f"x_{part} must be finite, got {x[~np.isfinite(x)][0]} in a row"
+        place = np.argwhere(~np.isfinite(x))[0]
+        rule = f"x_{part} must be finite, got {x[tuple(place)]} in row {place[0]}"
     else:
         return
     raise DataError(f"data set {path!r}: {rule}")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BeforeValidator, WithJsonSchema
 
-from mmfl.config import Family, Share, component
+from mmfl.config import Family, Flag, Share, component
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 
@@ -145,7 +145,7 @@ class Iid:
     """
 
     points: Points | None = None
-    overlap: bool = False
+    overlap: Flag = False
 
     def split(self, labels: Ints, clients: int, *, rng: Stream) -> Shards:
         """Cut a permutation, or let each client draw."""
@@ -162,48 +162,99 @@ class HalfClasses:
 
     Attributes:
         share: Share of the classes that a client has (one half in the paper), at least one class.
-        points: Examples per client, a number or a range; by default all data, shared out evenly.
+            Without overlap, classes are dealt so that all are used up alike.
+        points: Examples per client, a number or a range; by default all data, each class shared out
+            evenly among the clients that have it.
         overlap: Whether an example may lie with several clients.
     """
 
     share: Share = 0.5
     points: Points | None = None
-    overlap: bool = False
+    overlap: Flag = False
 
     def split(self, labels: Ints, clients: int, *, rng: Stream) -> Shards:
-        """Draw each client's classes; then cut up each class, or let each client draw."""
+        """Deal the classes, then cut up each class; or let each client draw both."""
         classes = np.unique(labels)
         some = max(1, round(self.share * len(classes)))
-
-        def own(client: int) -> Ints:
-            return np.sort(rng.child("classes", client).choice(classes, some, replace=False))
-
-        if self.overlap:
-            rows_of = {c: np.flatnonzero(labels == c) for c in classes.tolist()}
-            least = sum(sorted(map(len, rows_of.values()))[:some])
-            return _Drawn(
-                _need_points(self.points, least),
-                rng,
-                lambda client: np.concatenate([rows_of[c] for c in own(client).tolist()]),
-            )
-        sizes = _cut_sizes(self.points, len(labels), clients, rng)
         order = rng.child("cut").permutation(len(labels))
-        left = {c: order[labels[order] == c].tolist() for c in classes.tolist()}
-        rows: list[int] = []
-        for client, size in enumerate(sizes.tolist()):
-            mine = own(client).tolist()
-            if sum(len(left[c]) for c in mine) < size:
-                raise DataError(
-                    f"client {client} needs {size} examples of its {some} classes, but the clients "
-                    "before it left too few; lower points or clients.count, or set overlap = true"
-                )
-            for turn in range(size):
-                # Class after class in turn; one that is used up leaves its turns to the next.
-                choice = next(c for c in mine[turn % some :] + mine[: turn % some] if left[c])
-                rows.append(left[choice].pop())
-        return _Cut(np.array(rows, dtype=np.int64), np.cumsum(sizes))
+        rows_of = [order[labels[order] == c] for c in classes.tolist()]
+        if self.overlap:
+            least = sum(sorted(map(len, rows_of))[:some])
+
+            def pool(client: int) -> Ints:
+                own = rng.child("classes", client).choice(len(classes), some, replace=False)
+                return np.concatenate([rows_of[c] for c in np.sort(own).tolist()])
+
+            return _Drawn(_need_points(self.points, least), rng, pool)
+        sizes = _cut_sizes(self.points, len(labels), clients, rng)
+        if self.points is None:
+            return _pieces(_share_all(rows_of, clients, some, rng))
+        return _pieces(_share_some(rows_of, sizes.tolist(), some, rng))
+
+
+def _deal(wish: npt.NDArray[np.float64], some: int, rng: Stream) -> list[int]:
+    """The `some` classes with the largest wish, ties broken at random."""
+    luck = rng.permutation(len(wish))
+    dealt: list[int] = np.sort(np.lexsort((luck, -wish))[:some]).tolist()
+    return dealt
+
+
+def _share_all(rows_of: list[Ints], clients: int, some: int, rng: Stream) -> list[Ints]:
+    """Every class in even pieces to the clients that have it; all classes have as many clients."""
+    owners: list[list[int]] = [[] for _ in rows_of]
+    for client in range(clients):
+        wish = -np.array([len(o) for o in owners], dtype=np.float64)
+        for c in _deal(wish, some, rng.child("classes", client)):
+            owners[c].append(client)
+    mine: list[list[Ints]] = [[] for _ in range(clients)]
+    for c, own in enumerate(owners):
+        # The first pieces may be one row longer: they go to those who have least so far.
+        own.sort(key=lambda client: sum(map(len, mine[client])))
+        for client, rows in zip(own, np.array_split(rows_of[c], max(1, len(own))), strict=False):
+            mine[client].append(rows)
+    return [np.concatenate(parts) for parts in mine]
+
+
+def _share_some(rows_of: list[Ints], sizes: list[int], some: int, rng: Stream) -> list[Ints]:
+    """To each client its number of rows, in turn from the classes of which most is left."""
+    used = np.zeros(len(rows_of), dtype=np.int64)
+    supply = np.array([len(rows) for rows in rows_of])
+    shards = []
+    for client, size in enumerate(sizes):
+        left = supply - used
+        mine = _deal(left.astype(np.float64), some, rng.child("classes", client))
+        if left[mine].sum() < size:
+            raise DataError(
+                f"client {client} needs {size} examples of its {some} classes, but those before "
+                "it left too few; lower points or clients.count, or set overlap = true"
+            )
+        take = _evenly(size, left[mine])
+        ends = used[mine] + take
+        parts = [rows_of[c][used[c] : e] for c, e in zip(mine, ends.tolist(), strict=True)]
+        used[mine] = ends
+        shards.append(np.concatenate(parts))
+    return shards
+
+
+def _evenly(size: int, room: Ints) -> Ints:
+    """`size` as a sum with one term per class: as even as the room in each allows."""
+    take = np.zeros_like(room)
+    while size > take.sum():
+        open_ = np.flatnonzero(take < room)
+        missing = size - int(take.sum())
+        step = max(1, missing // len(open_))
+        for c in open_[:missing].tolist():
+            take[c] += min(step, int(room[c] - take[c]))
+    return take
+
+
+def _pieces(shards: list[Ints]) -> _Cut:
+    return _Cut(np.concatenate(shards), np.cumsum([len(shard) for shard in shards]))
 
 
 PARTITIONS = Family(
-    name="partition", table={"half_classes": HalfClasses, "iid": Iid}, needs=("split",)
+    name="partition",
+    table={"half_classes": HalfClasses, "iid": Iid},
+    needs=("split",),
+    default="iid",
 )

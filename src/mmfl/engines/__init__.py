@@ -7,4 +7,6 @@ from mmfl.engines.local import Local
 
 __all__ = ["ENGINES", "Engine", "EngineConfig", "Inline", "Local"]
 
-ENGINES = Family(name="engine", table={"inline": Inline, "local": Local}, needs=("open",))
+ENGINES = Family(
+    name="engine", table={"inline": Inline, "local": Local}, needs=("open",), default="local"
+)

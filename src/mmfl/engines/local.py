@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PlainValidator, WithJsonSchema
 
-from mmfl.config import Count, Positive, component, dump
+from mmfl.config import Positive, component, dump
 from mmfl.data.datasets import Arrays
 from mmfl.data.federation import SimulatedFederation, simulate
 from mmfl.data.load import load_arrays
@@ -28,6 +29,7 @@ from mmfl.engines.base import Ids
 from mmfl.engines.pool import Message, Pool
 from mmfl.errors import EngineError
 from mmfl.params import Layout, Params
+from mmfl.sentences import short
 from mmfl.updates import (
     CHUNK,
     ClientFailure,
@@ -47,6 +49,19 @@ SMALL = 3e7
 """A turn of fewer samples x weights than this is small: it is dispatched with its whole chunk."""
 
 
+def _workers(value: Any) -> Any:
+    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise ValueError(f'must be a whole number >= 1 or "auto", got {short(value)}')
+
+
+Workers = Annotated[
+    int | Literal["auto"],
+    PlainValidator(_workers),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]}),
+]
+
+
 @component
 class Local:
     """Worker processes on this machine.
@@ -57,7 +72,7 @@ class Local:
             results are promised as long as it never fires). By default none.
     """
 
-    workers: Count | Literal["auto"] = "auto"
+    workers: Workers = "auto"
     timeout: Positive | None = None
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> LocalEngine:

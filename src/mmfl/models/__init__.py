@@ -7,4 +7,4 @@ from mmfl.models.mlp import Mlp
 
 __all__ = ["MODELS", "Cnn", "Mlp", "Model"]
 
-MODELS = Family(name="model", table={"cnn": Cnn, "mlp": Mlp}, needs=("build",))
+MODELS = Family(name="model", table={"cnn": Cnn, "mlp": Mlp}, needs=("build",), default="mlp")

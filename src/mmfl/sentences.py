@@ -1,0 +1,90 @@
+"""One sentence for each mistake in a configuration: which field, what rule, what was given."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from mmfl.errors import did_you_mean
+
+__all__ = ["location", "problem", "sentence", "short"]
+
+_UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
+_WORDS = {
+    "dataclass_type": "a table",
+    "dataclass_exact_type": "a table",
+    "tuple_type": "a list",
+    "bool_type": "true or false",
+}
+
+
+def problem(message: str, *where: str | int) -> PydanticCustomError:
+    """An error that pydantic places at a field, and `location` deeper inside it."""
+    return PydanticCustomError("problem", "{message}", {"message": message, "where": list(where)})
+
+
+def location(error: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Where an error is: the way down from the root."""
+    return (*error["loc"], *error.get("ctx", {}).get("where", ()))
+
+
+def sentence(error: ValidationError, root: type, *, with_path: bool = True) -> str:
+    """The first problem (an unknown key before all others), and how many more there are."""
+    errors: list[Any] = list(error.errors(include_url=False))
+    errors.sort(key=lambda one: one["type"] not in _UNKNOWN)
+    first = errors[0]
+    rule = _rule(first, root)
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    where = _path(location(first)) if with_path else ""
+    if not where:
+        return rule + more
+    return f"{where}{' ' if rule.startswith(('must ', 'is ', 'needs ')) else ': '}{rule}{more}"
+
+
+def short(value: object) -> str:
+    """A value as it may stand in a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _rule(error: Any, root: type) -> str:
+    kind, where = error["type"], location(error)
+    if kind in _UNKNOWN:
+        return f"is not a known key; {did_you_mean(str(where[-1]), _keys_at(root, where[:-1]))}"
+    if kind in ("missing", "missing_argument"):
+        return "is missing"
+    if kind == "problem":
+        return str(error["msg"])
+    if kind == "value_error":
+        return str(error["ctx"]["error"])
+    rule = re.sub(r"^(Input|String|Tuple|List|Value) should ", "", error["msg"])
+    rule = f"be {_WORDS[kind]}" if kind in _WORDS else rule
+    return f"must {rule}, got {short(error['input'])}"
+
+
+def _path(way: Iterable[str | int]) -> str:
+    text = ""
+    for part in way:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _keys_at(root: Any, way: Iterable[str | int]) -> list[str]:
+    """The keys that the component at the end of a way knows."""
+    here = root
+    for part in way:
+        if isinstance(part, str):
+            here = typing.get_type_hints(here).get(part)
+        while typing.get_args(here):
+            here = typing.get_args(here)[0]
+    if here is None:
+        return []
+    return [field.name for field in dataclasses.fields(here)] + list(
+        getattr(here, "also_known", ())
+    )
