@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -177,6 +178,17 @@ def test_a_worker_that_cannot_start_is_one_sentence(odd, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.executable", str(broken))
     with pytest.raises(EngineError, match=r"did not start \(exit code 3\): no torch here$"):
         list(mmfl.rounds(odd("works")))
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_replaced(odd, tmp_path, monkeypatch):
+    hasty = tmp_path / "python"
+    once = f'if [ ! -e "{tmp_path}/died" ]; then touch "{tmp_path}/died"; kill -9 $$; fi'
+    hasty.write_text(f'#!/bin/sh\n{once}\nexec "{sys.executable}" "$@"\n')
+    hasty.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(hasty))
+    records = [record for _, record in mmfl.rounds(odd("works"))]
+    assert (tmp_path / "died").exists()
+    assert [record.failures for record in records] == [(), ()]
 
 
 def test_breaking_out_of_the_loop_ends_the_workers(odd):

@@ -68,6 +68,7 @@ class Pool:
         self.greetings = list(greetings)
         self._files = files
         self._workers: list[_Worker] = []
+        self._stillborn = 0
 
     def start(self) -> None:
         """Bring the pool to its size; new workers get all greetings so far."""
@@ -139,6 +140,7 @@ class Pool:
                         if "error" in reply:
                             raise EngineError(reply["error"])
                         worker.ready, worker.since = True, time.monotonic()
+                        self._stillborn = 0
                         continue
                     number = worker.waiting.popleft()
                     worker.since = time.monotonic()
@@ -200,11 +202,13 @@ class Pool:
         self._workers.remove(worker)
         if not worker.ready:
             code, words = worker.process.wait(), worker.last_words()
-            worker.end()
-            raise EngineError(f"a worker process did not start (exit code {code}): {words}")
+            self._stillborn += 1
+            if code > 0 or self._stillborn >= LIVES:
+                worker.end()
+                raise EngineError(f"a worker process did not start (exit code {code}): {words}")
         worker.end()
         todo.extendleft(reversed(worker.waiting))
-        if worker.waiting:
+        if worker.ready and worker.waiting:
             blamed = worker.waiting[0]
             deaths[blamed] += 1
             if worker.overdue or deaths[blamed] >= LIVES:

@@ -1,0 +1,56 @@
+"""What the documentation shows, works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import mmfl
+from mmfl import Experiment
+
+HOUSE = Path(__file__).parent.parent
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (HOUSE / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_ones_own_parts_work_as_shown(tmp_path, monkeypatch):
+    (module,), (toml,) = blocks("docs/extending.md", "python"), blocks("docs/extending.md", "toml")
+    (tmp_path / "mine.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    experiment = Experiment.from_toml(toml, allow_imports=True)
+    *_, (_, last) = mmfl.rounds(experiment)
+    assert last.failures == ()
+    assert sorted(last.clients.values()) == [0, 8]
+    assert Experiment.from_toml(experiment.to_toml(), allow_imports=True) == experiment
+
+
+def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(HOUSE)
+    first, second = blocks("README.md", "python")
+    short = first.replace('three_tasks.toml")', 'three_tasks.toml", sets=["rounds=2"])')
+    assert short != first
+    exec(short.replace("runs/fair", str(tmp_path / "fair")), {})
+    exec(second, {})
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + 4
+
+
+@pytest.mark.parametrize("path", sorted(HOUSE.glob("experiments/*.toml")), ids=lambda p: p.name)
+def test_the_experiments_fit_the_schema_that_editors_use(path):
+    import tomllib
+
+    import jsonschema
+
+    schema = Experiment.json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    checker = jsonschema.Draft202012Validator(schema)
+    data = tomllib.loads(path.read_text())
+    assert list(checker.iter_errors(data)) == []
+    full = tomllib.loads(Experiment.load(path).resolved().to_toml())
+    assert list(checker.iter_errors(full)) == []
+    for wrong in (data | {"rouns": 3}, data | {"rounds": "3"}, data | {"allocator": {"kind": "x"}}):
+        assert list(checker.iter_errors(wrong))
