@@ -54,7 +54,17 @@ def mock(turn=step, table=None, **options) -> MockEngine:
     first = {name: Params(LAYOUT, np.zeros(2, np.float32)) for name in TASKS}
     table = np.full((12, 3), 5) if table is None else table
     changes = options.pop("changes", {})
-    return MockEngine(experiment(**changes), Crowd(table), first, turn, **options)
+    return MockEngine(experiment(**changes).resolved(), Crowd(table), first, turn, **options)
+
+
+def test_an_engine_serves_experiments_that_differ_in_allocation_but_no_others():
+    engine = mock()
+    other = dataclasses.replace(engine.experiment, allocator=Everything(), rounds=1)
+    [(_, record)] = list(mmfl.rounds(other, engine=engine))
+    assert record.clients == {"a": 0, "b": 0, "c": 12}
+    for changes in ({"seed": 5}, {"score_split": "test"}, {"precision": "bf16"}):
+        with pytest.raises(InputError, match=r"another experiment: (seed|val|prec)"):
+            list(mmfl.rounds(dataclasses.replace(other, **changes), engine=engine))
 
 
 def play(engine: MockEngine):

@@ -94,6 +94,20 @@ class Experiment:
         table = {key: value for key, value in dump(self).items() if key != "engine"}
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def world(self) -> dict[str, Any]:
+        """The part that an engine depends on: experiments that agree in it can share one."""
+        return {
+            "seed": self.seed,
+            "precision": self.precision,
+            "kernel": self.kernel,
+            "clients.count": self.clients.count,
+            "tasks": tuple(dataclasses.replace(t, local=LocalOverride()) for t in self.tasks),
+            "validation": self.validation if self.holds_validation else None,
+            "checks": self.checks,
+            "evaluate.batch_size": self.evaluate.batch_size,
+        }
+
     def task(self, name: str) -> Task:
         """The task of that name."""
         tasks = {task.name: task for task in self.tasks}

@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmfl.errors import InputError
 from mmfl.evaluate import scores, tested
 from mmfl.state import RoundRecord, State, chained
 from mmfl.turns import Population, Turns, allocation, jobs_of
@@ -56,7 +57,8 @@ def rounds(
 
     Args:
         experiment: What to do.
-        engine: A running engine to use, and to leave running; by default the experiment's own.
+        engine: A running engine to use, and to leave running; by default the experiment's own. It
+            must have been opened for the same data, models and seed (`Experiment.world`).
         data_dir: Folder of npz files; by default what MMFL_DATA says.
         state: Go on after this state, to the very bits of a run that was never interrupted.
     """
@@ -68,7 +70,11 @@ def _rounds(
 ) -> Generator[tuple[State, RoundRecord], None, None]:
     engine = given or experiment.engine.open(experiment, data_dir=data_dir)
     try:
-        experiment = engine.experiment
+        experiment = experiment.resolved()
+        theirs = engine.experiment.world
+        for key, value in experiment.world.items():
+            if value != theirs[key]:
+                raise InputError(f"the engine was opened for another experiment: {key} differs")
         population = Population.of(engine.federation, experiment)
         state = state or State.first(engine.initial())  # Algorithm 1, line 1
         for t in range(state.round + 1, experiment.rounds + 1):  # line 2
@@ -108,8 +114,10 @@ def _round(
         clients=state.clients.after(turns.accepted),
         stale=state.stale | turns.trained.keys(),
     )
-    difficulty, seen = scores(t, experiment, engine, population, state, set(turns.trained))
-    state = tested(t, experiment, engine, state, seen)  # line 14: obtain f_s, and the test results
+    difficulty, seen = scores(  # line 14: obtain f_s
+        t, experiment, engine, population, state, set(turns.trained)
+    )
+    state = tested(t, experiment, engine, state, seen)
     chain = chained(state.chain, t, tasks, assignments, difficulty)
     state = state.replace(difficulty=difficulty, chain=chain)
     done = time.perf_counter()
