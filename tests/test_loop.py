@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from mmfl.errors import EngineError, InputError
 from mmfl.evaluate import Loss
 from mmfl.params import Layout, Params
 from mmfl.schedule import Constant, Inverse
-from mmfl.updates import ClientFailure, ClientUpdate, Evaluation
+from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, EvaluationFailure, PartialSum
 
 LAYOUT = Layout((("w", (2,)),))
 TASKS = ("a", "b", "c")
@@ -150,18 +151,65 @@ def test_an_allocator_that_breaks_a_rule_is_named_with_the_rule():
         play(engine)
 
 
+class Trap(dict):
+    """A reply that raises when it is looked at."""
+
+    def __iter__(self):
+        raise RuntimeError("boom")
+
+
+@component
+class FirstOnly:
+    """An aggregator that reads one update and leaves the others."""
+
+    mergeable: ClassVar[bool] = False
+
+    def aggregate(self, params, updates, difficulty, state):
+        first = next(iter(updates), None)
+        return params if first is None else Params(LAYOUT, params.flat + first.delta.flat), state
+
+
+def test_what_an_aggregator_leaves_unread_is_counted_all_the_same():
+    for _, record in play(mock(changes={"aggregator": FirstOnly()})):
+        assert sum(record.clients.values()) == 12
+        assert record.samples == 60
+
+
+def test_a_state_of_another_experiment_is_refused_but_more_rounds_are_fine():
+    engine = mock()
+    state, _ = play(engine)[-1]
+    longer = dataclasses.replace(engine.experiment, rounds=6)
+    assert [r.round for _, r in mmfl.rounds(longer, engine=engine, state=state)] == [5, 6]
+    other = dataclasses.replace(longer, allocator=Uniform())
+    with pytest.raises(InputError, match="belongs to another experiment"):
+        list(mmfl.rounds(other, engine=engine, state=state))
+
+
 def test_bad_updates_cost_a_turn_and_never_the_run():
     def turn(job, params):
         if job.address.client == 0:
             return ClientFailure(job.address, "raised", "ValueError: no")
         bad = {1: {"examples": 99}, 2: {"delta": {}}, 3: {"loss_after": math.nan}}
         bad[4] = {"address": job.address._replace(task="elsewhere")}
+        bad[5] = {"samples": "many"}
+        bad[6] = {"delta": None, "partial": PartialSum(np.full(2, np.nan), 5)}
+        bad[7] = {"delta": Trap()}
+        if job.address.client == 8:
+            return None
+        if job.address.client == 9:
+            return ClientFailure(job.address._replace(task="elsewhere"), "raised")
+        if job.address.client == 10:
+            bad[10] = {"partial": PartialSum(np.full(2, np.nan), 5)}
         return dataclasses.replace(step(job, params), **bad.get(job.address.client, {}))
 
     for state, record in play(mock(turn)):
         reasons = {f.address.client: f.reason for f in record.failures}
-        assert reasons == {0: "raised", 1: "examples", 2: "names", 3: "loss", 4: "address"}
-        assert sum(record.clients.values()) == 7
+        assert reasons == {
+            0: "raised", 1: "examples", 2: "names", 3: "loss", 4: "address", 5: "samples",
+            6: "malformed", 7: "malformed", 8: "malformed", 9: "raised",
+        }  # fmt: skip
+        assert {f.address.task for f in record.failures} <= set(TASKS)
+        assert sum(record.clients.values()) == 2
         assert all(np.isfinite(p.flat).all() for p in state.params.values())
 
 
@@ -201,7 +249,8 @@ def test_the_clients_score_by_the_size_weighted_mean():
     def test(task, params, client):
         if client is None:
             return Evaluation(task, 10, 1.0, 0.0)
-        return Evaluation(task, int(table[client, 0]), 1.0, float(client > 9) * table[client, 0])
+        size = int(table[client, TASKS.index(task)])
+        return Evaluation(task, size, 1.0, float(client > 9) * size, client)
 
     engine = mock(test=test, table=table, changes={"score_source": "clients"})
     _, record = play(engine)[-1]
@@ -209,12 +258,34 @@ def test_the_clients_score_by_the_size_weighted_mean():
     assert record.metric["a"] == 0.0, "the test split stays the server's"
 
 
+def test_a_client_cannot_falsify_a_score():
+    lies = {
+        0: Evaluation("a", 10**15, 1.0, 0.0, 0),
+        1: Evaluation("a", -5, math.nan, 0.0, 1),
+        2: Evaluation("a", 5, 1.0, 10**6, 2),
+        3: EvaluationFailure("a", 3, "raised", "ValueError: no"),
+        4: Evaluation("a", 5, 1.0, 0.0, 99),
+    }
+
+    def test(task, params, client):
+        if task == "a" and client in lies:
+            return lies[client]
+        return Evaluation(task, 5, 1.0, 4.0, client)
+
+    engine = mock(test=test, changes={"score_source": "clients", "rounds": 1})
+    [(_, record)] = play(engine)
+    assert record.difficulty == pytest.approx({"a": 0.2, "b": 0.2, "c": 0.2})
+    assert {(f.address.client, f.reason) for f in record.failures} == {
+        (0, "evaluation"), (1, "evaluation"), (2, "evaluation"), (3, "raised"), (4, "evaluation"),
+    }  # fmt: skip
+
+
 def test_only_some_clients_are_asked_for_a_score_if_so_set():
     asked = []
 
     def test(task, params, client):
         asked.append((task, client))
-        return Evaluation(task, 1, 1.0, 1.0)
+        return Evaluation(task, 1, 1.0, 1.0, client)
 
     changes = {"score_source": "clients", "score_clients": 4, "rounds": 1}
     play(mock(test=test, changes=changes))

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from mmfl.config import Family, component
-from mmfl.updates import Evaluation, Split
+from mmfl.updates import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 
 if TYPE_CHECKING:
-    from mmfl.engines.base import Engine
+    from mmfl.engines.base import Engine, Ids
     from mmfl.experiment import Experiment
     from mmfl.state import State
     from mmfl.turns import Population
@@ -62,10 +64,12 @@ class Loss:
 SCORES = Family(name="score", table={"error": Error, "loss": Loss}, needs=("difficulty",))
 
 
-def combine(pieces: Iterable[Evaluation]) -> dict[str, Measured]:
+def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measured]:
     """From pieces to means per task, in float64 and in the order of delivery."""
     sums: dict[str, tuple[float, float, int]] = {}
     for piece in pieces:
+        if isinstance(piece, EvaluationFailure):
+            continue
         loss, metric, examples = sums.get(piece.task, (0.0, 0.0, 0))
         sums[piece.task] = (loss + piece.loss, metric + piece.metric, examples + piece.examples)
     return {
@@ -82,8 +86,11 @@ def scores(
     population: Population,
     state: State,
     trained: set[str],
-) -> tuple[dict[str, float], dict[str, Measured]]:
-    """f_s of every task, and what was measured for it; who did not train keeps its score."""
+) -> tuple[dict[str, float], dict[str, Measured], list[ClientFailure]]:
+    """f_s of every task, what was measured for it, and the clients that did not deliver.
+
+    A task that did not train keeps its score.
+    """
     changed = {
         task: weights
         for task, weights in state.params.items()
@@ -93,12 +100,64 @@ def scores(
     if experiment.score_source == "clients":  # the paper's equation 1
         asked = {task: population.judges(t, task) for task in changed}
     split: Split = experiment.score_split if asked is None else "train"
-    seen = combine(engine.evaluate(changed, split, asked))
+    failures: list[ClientFailure] = []
+    pieces = engine.evaluate(changed, split, asked)
+    if asked is not None:
+        gate = _Judges(asked, population, state, failures)
+        pieces = iter([piece for piece in pieces if gate.lets_through(piece)])
+        gate.close()
+    seen = combine(pieces)
     difficulty = dict(state.difficulty)
     for task, measured in seen.items():
         others = [f for name, f in state.difficulty.items() if name != task]
         difficulty[task] = _safe(experiment.score, measured, others)
-    return difficulty, seen
+    return difficulty, seen, failures
+
+
+@dataclass(frozen=True)
+class _Judges:
+    """The gate for clients' evaluations: one answer from each that was asked, within its limits."""
+
+    asked: Mapping[str, Ids]
+    population: Population
+    state: State
+    failures: list[ClientFailure]
+    heard: set[tuple[str, int]] = field(default_factory=set)
+
+    def lets_through(self, found: Evaluation | EvaluationFailure) -> bool:
+        """Whether an evaluation may count; if not, the failure is recorded."""
+        task, client = found.task, found.client
+        if task not in self.asked or client is None or client not in self.asked[task]:
+            return False
+        reason, detail = "", ""
+        if isinstance(found, EvaluationFailure):
+            reason, detail = found.reason, found.detail
+        elif (task, client) in self.heard:
+            reason, detail = "duplicate", "evaluated twice"
+        elif not self._sane(found):
+            reason, detail = "evaluation", f"claims {found}"
+        self.heard.add((task, client))
+        if reason:
+            self._note(task, client, reason, detail)
+        return not reason
+
+    def close(self) -> None:
+        """Record who was asked and said nothing."""
+        for task, clients in self.asked.items():
+            for client in clients.tolist():
+                if (task, client) not in self.heard:
+                    self._note(task, client, "evaluation", "no answer")
+
+    def _note(self, task: str, client: int, reason: str, detail: str) -> None:
+        address = Address("", self.state.round, task, client, self.state.versions[task])
+        self.failures.append(ClientFailure(address, reason, detail))
+
+    def _sane(self, found: Evaluation) -> bool:
+        federation = self.population.federation
+        sizes = federation.sizes(np.array([found.client]))
+        holds = int(sizes[0, federation.tasks.index(found.task)])
+        numbers = 0 < found.examples <= holds and math.isfinite(found.loss)
+        return numbers and 0 <= found.metric <= found.examples
 
 
 def tested(

@@ -7,6 +7,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -88,10 +89,18 @@ class Experiment:
         """Whether the server keeps validation data: only if it measures difficulty on it."""
         return self.score_source == "server" and self.score_split == "validation"
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over all that decides the result (the engine does not)."""
-        table = {key: value for key, value in dump(self).items() if key != "engine"}
+        return self._hash("engine")
+
+    @cached_property
+    def lineage(self) -> str:
+        """SHA-256 over all that decides the first rounds: more `rounds` continue the same run."""
+        return self._hash("engine", "rounds")
+
+    def _hash(self, *without: str) -> str:
+        table = {key: value for key, value in dump(self).items() if key not in without}
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
     @property

@@ -68,7 +68,7 @@ def rounds(
 def _rounds(
     experiment: Experiment, given: Engine | None, data_dir: Path | None, state: State | None
 ) -> Generator[tuple[State, RoundRecord], None, None]:
-    engine = given or experiment.engine.open(experiment, data_dir=data_dir)
+    engine = experiment.engine.open(experiment, data_dir=data_dir) if given is None else given
     try:
         experiment = experiment.resolved()
         theirs = engine.experiment.world
@@ -76,7 +76,10 @@ def _rounds(
             if value != theirs[key]:
                 raise InputError(f"the engine was opened for another experiment: {key} differs")
         population = Population.of(engine.federation, experiment)
-        state = state or State.first(engine.initial())  # Algorithm 1, line 1
+        if state is None:
+            state = State.first(engine.initial(), experiment.lineage)  # Algorithm 1, line 1
+        if state.lineage != experiment.lineage:
+            raise InputError("the state belongs to another experiment and cannot be continued")
         for t in range(state.round + 1, experiment.rounds + 1):  # line 2
             state, record = _round(t, experiment, engine, population, state)
             yield state, record
@@ -114,7 +117,7 @@ def _round(
         clients=state.clients.after(turns.accepted),
         stale=state.stale | turns.trained.keys(),
     )
-    difficulty, seen = scores(  # line 14: obtain f_s
+    difficulty, seen, silent = scores(  # line 14: obtain f_s
         t, experiment, engine, population, state, set(turns.trained)
     )
     state = tested(t, experiment, engine, state, seen)
@@ -128,7 +131,7 @@ def _round(
         assignments=assignments,
         clients={task: turns.trained.get(task, 0) for task in tasks},
         samples=turns.samples,
-        failures=tuple(turns.failures),
+        failures=(*turns.failures, *silent),
         difficulty=difficulty,
         metric={task: m.metric if m else math.nan for task, m in state.measured.items()},
         loss={task: m.loss if m else math.nan for task, m in state.measured.items()},

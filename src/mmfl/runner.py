@@ -170,7 +170,7 @@ def _stored(
     with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
         # Whatever is wrong with data, clients or models shows here, before a folder is made.
         Population.of(engine.federation, engine.experiment)
-        state = State.first(engine.initial())
+        state = State.first(engine.initial(), engine.experiment.lineage)
         with closing(RunStore.create(out, engine.experiment)) as store:
             store.note(seconds_setup=repr(time.perf_counter() - start))
             status = "failed"

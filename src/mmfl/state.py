@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,25 +31,33 @@ class ClientTable:
     """What is remembered of clients that had a turn, by id; others cost nothing.
 
     Attributes:
+        tasks: (S) what the columns are.
         ids: (n) ascending.
         counts: (n, S) turns that were accepted.
         loss: (n, S) loss of the last one at its beginning; NaN = none yet.
         norm: (n, S) norm of its update; NaN = none yet.
     """
 
+    tasks: tuple[str, ...]
     ids: Ints
     counts: Ints
     loss: Floats
     norm: Floats
 
     @classmethod
-    def empty(cls, tasks: int) -> ClientTable:
+    def empty(cls, tasks: Iterable[str]) -> ClientTable:
         """Nobody had a turn."""
-        nobody = np.empty((0, tasks))
-        return cls(np.empty(0, np.int64), nobody.astype(np.int64), nobody, nobody)
+        names = tuple(tasks)
+        nobody = np.empty((0, len(names)))
+        return cls(names, np.empty(0, np.int64), nobody.astype(np.int64), nobody, nobody)
 
-    def rows(self, ids: Ints) -> tuple[Ints, Floats, Floats]:
-        """counts, loss and norm of these clients."""
+    def rows(self, ids: Ints, tasks: Sequence[str]) -> tuple[Ints, Floats, Floats]:
+        """counts, loss and norm of these clients, with a column for each of these tasks."""
+        columns = [self.tasks.index(task) for task in tasks]
+        counts, loss, norm = self._rows(ids)
+        return counts[:, columns], loss[:, columns], norm[:, columns]
+
+    def _rows(self, ids: Ints) -> tuple[Ints, Floats, Floats]:
         shape = (len(ids), self.counts.shape[1])
         counts, loss = np.zeros(shape, np.int64), np.full(shape, np.nan)
         norm = loss.copy()
@@ -60,18 +68,19 @@ class ClientTable:
         counts[known], loss[known], norm[known] = self.counts[at], self.loss[at], self.norm[at]
         return counts, loss, norm
 
-    def after(self, turns: Sequence[tuple[int, int, float, float]]) -> ClientTable:
-        """The table after (client, task column, loss, norm) turns."""
+    def after(self, turns: Sequence[tuple[int, str, float, float]]) -> ClientTable:
+        """The table after (client, task, loss, norm) turns."""
         if not turns:
             return self
         clients = np.array([turn[0] for turn in turns], np.int64)
         ids = np.union1d(self.ids, clients)
-        counts, loss, norm = self.rows(ids)
-        row, column = np.searchsorted(ids, clients), np.array([turn[1] for turn in turns])
+        counts, loss, norm = self._rows(ids)
+        row = np.searchsorted(ids, clients)
+        column = np.array([self.tasks.index(turn[1]) for turn in turns])
         np.add.at(counts, (row, column), 1)
         loss[row, column] = [turn[2] for turn in turns]
         norm[row, column] = [turn[3] for turn in turns]
-        return ClientTable(ids, counts, loss, norm)
+        return ClientTable(self.tasks, ids, counts, loss, norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +98,7 @@ class State:
         clients: What is remembered of clients.
         chain: Running SHA-256 over assignments and scores so far.
         stale: Tasks that have trained since their test split was measured.
+        lineage: `Experiment.lineage` of the experiment that this state belongs to.
     """
 
     round: int
@@ -101,9 +111,10 @@ class State:
     clients: ClientTable
     chain: str
     stale: frozenset[str]
+    lineage: str
 
     @classmethod
-    def first(cls, params: Mapping[str, Params]) -> State:
+    def first(cls, params: Mapping[str, Params], lineage: str) -> State:
         """The state before round 1: Algorithm 1, line 1."""
         tasks = list(params)
         return cls(
@@ -114,9 +125,10 @@ class State:
             measured=dict.fromkeys(tasks),
             allocator=None,
             aggregator=dict.fromkeys(tasks),
-            clients=ClientTable.empty(len(tasks)),
+            clients=ClientTable.empty(tasks),
             chain=hashlib.sha256(b"mmfl run").hexdigest(),
             stale=frozenset(tasks),
+            lineage=lineage,
         )
 
     @property

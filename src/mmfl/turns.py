@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -37,12 +38,14 @@ class Population:
         experiment: The rates and the seed.
         places: Their places in the federation's list; None = all of it (which costs no memory).
         count: How many they are.
+        rates: Each client's own active rate, by place; empty if there is one rate for all.
     """
 
     federation: Federation
     experiment: Experiment
     places: Ints | None
     count: int
+    rates: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, federation: Federation, experiment: Experiment) -> Population:
@@ -61,8 +64,10 @@ class Population:
                 f"clients.active = {experiment.clients.active:g} of {count} clients that hold data "
                 "leaves nobody active; raise it"
             )
-        everybody = count == len(federation.clients)
-        return cls(federation, experiment, None if everybody else np.concatenate(able), count)
+        places = None if count == len(federation.clients) else np.concatenate(able)
+        rate = experiment.clients.active
+        rates = np.array(() if isinstance(rate, float) else rate)
+        return cls(federation, experiment, places, count, rates)
 
     def active(self, t: int) -> Ints:
         """Places of the round's active clients, ascending (Algorithm 1, line 3)."""
@@ -73,7 +78,7 @@ class Population:
             chosen = np.sort(rng.choice(self.count, m, replace=False, shuffle=False))
             return chosen if self.places is None else self.places[chosen]
         places = np.arange(self.count) if self.places is None else self.places
-        return places[rng.at(places) < np.array(rate)[places]]
+        return places[rng.at(self.ids(places)) < self.rates[places]]
 
     def ids(self, places: Ints) -> Ints:
         """The ids at these places of the federation's list."""
@@ -101,7 +106,7 @@ def allocation(
     federation = population.federation
     clients = population.ids(places)
     sizes = federation.sizes(clients)
-    counts, loss, norm = state.clients.rows(clients)
+    counts, loss, norm = state.clients.rows(clients, federation.tasks)
     view = View(
         round=t,
         rounds=experiment.rounds,
@@ -139,14 +144,14 @@ def jobs_of(
     t, tasks, run = view.round, view.tasks, experiment.digest[:16]
     work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
     order = np.lexsort((assignments.clients, assignments.tasks))
-    pairs = zip(assignments.clients[order].tolist(), assignments.tasks[order].tolist(), strict=True)
     return [
         Job(
             Address(run, t, tasks[column], client, state.versions[tasks[column]]),
             experiment.seed,
             work[tasks[column]],
+            probability,
         )
-        for client, column in pairs
+        for client, column, probability in assignments[order]
     ]
 
 
@@ -155,7 +160,7 @@ class Turns:
     """The gate through which a round's results come: checked, counted, grouped by task.
 
     Attributes:
-        accepted: (client, task column, loss at the beginning, norm) of each accepted update.
+        accepted: (client, task, loss at the beginning, norm) of each accepted update.
         trained: From task to its number of accepted updates.
         failures: Turns that came to nothing.
         samples: Training examples processed.
@@ -165,7 +170,7 @@ class Turns:
     experiment: Experiment
     view: View
     state: State
-    accepted: list[tuple[int, int, float, float]] = field(default_factory=list)
+    accepted: list[tuple[int, str, float, float]] = field(default_factory=list)
     trained: dict[str, int] = field(default_factory=dict)
     failures: list[ClientFailure] = field(default_factory=list)
     samples: int = 0
@@ -181,13 +186,18 @@ class Turns:
                 yield task, partial_sums(gated)
             else:
                 yield task, (result for result in gated if isinstance(result, ClientUpdate))
+            for _ in gated:  # what an aggregator leaves unread is checked and counted all the same
+                pass
 
     def _gate(self, job: Job, result: ClientUpdate | ClientFailure) -> ClientUpdate | ClientFailure:
         """Algorithm 1, line 10: the upload. Nothing passes that `checked` refuses."""
         address = job.address
         column = self.view.tasks.index(address.task)
-        merged = isinstance(result, ClientUpdate) and result.delta is None
-        if isinstance(result, ClientUpdate) and not merged:
+        ours = self.engine.merges and self.experiment.aggregator.mergeable
+        if isinstance(result, ClientFailure):
+            partial = result.partial if ours else None
+            result = ClientFailure(address, str(result.reason), str(result.detail), partial)
+        elif not (ours and isinstance(result, ClientUpdate) and result.delta is None):
             row = np.searchsorted(self.view.clients, address.client)
             holds = int(self.view.sizes[row, column])
             layout = self.state.params[address.task].layout
@@ -195,7 +205,8 @@ class Turns:
         if isinstance(result, ClientFailure):
             self.failures.append(result)
             return result
+        result = dataclasses.replace(result, probability=job.probability)
         self.samples += result.samples
         self.trained[address.task] = self.trained.get(address.task, 0) + 1
-        self.accepted.append((address.client, column, result.loss_before, result.norm))
+        self.accepted.append((address.client, address.task, result.loss_before, result.norm))
         return result

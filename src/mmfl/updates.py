@@ -15,6 +15,7 @@ __all__ = [
     "ClientFailure",
     "ClientUpdate",
     "Evaluation",
+    "EvaluationFailure",
     "Job",
     "LocalWork",
     "PartialSum",
@@ -64,11 +65,15 @@ class LocalWork:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One client's turn at one task. Its random stream is (seed, "train", round, task, client)."""
+    """One client's turn at one task. Its random stream is (seed, "train", round, task, client).
+
+    `probability` is that of the assignment, for aggregators that weigh by its inverse.
+    """
 
     address: Address
     seed: int
     work: LocalWork
+    probability: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +98,7 @@ class ClientUpdate:
         loss_after: Loss of the turn's last batch, before its step.
         norm: Euclidean norm of delta.
         seconds: Time spent.
+        probability: That of the assignment; set by the server, not by the client.
         partial: The sum of the chunk that ends with this update, if the engine formed it.
     """
 
@@ -104,6 +110,7 @@ class ClientUpdate:
     loss_after: float
     norm: float
     seconds: float = 0.0
+    probability: float = 1.0
     partial: PartialSum | None = None
 
 
@@ -129,3 +136,13 @@ class Evaluation:
     loss: float
     metric: float
     client: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFailure:
+    """A client that could not evaluate a model on its own shard."""
+
+    task: str
+    client: int
+    reason: str
+    detail: str = ""

@@ -37,7 +37,7 @@ def expected(small_toml):
 
 
 def first_jobs(engine):
-    state = State.first(engine.initial())
+    state = State.first(engine.initial(), engine.experiment.lineage)
     population = Population.of(engine.federation, engine.experiment)
     view, assignments, _ = allocation(1, engine.experiment, population, population.active(1), state)
     return jobs_of(engine.experiment, view, assignments, state), state.params

@@ -176,7 +176,9 @@ def test_a_worker_that_cannot_start_is_one_sentence(odd, tmp_path, monkeypatch):
     broken.write_text("#!/bin/sh\necho trying >&2\necho no torch here >&2\nexit 3\n")
     broken.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(broken))
-    with pytest.raises(EngineError, match=r"did not start \(exit code 3\): no torch here$"):
+    with pytest.raises(
+        EngineError, match=r"ended with exit code 3 before it was ready: no torch here$"
+    ):
         list(mmfl.rounds(odd("works")))
 
 

@@ -94,6 +94,8 @@ def test_three_rounds_equal_a_plain_torch_loop_to_the_bit(single_thread):
 class Watched:
     """An engine that keeps the updates of the last round."""
 
+    merges = False
+
     def __init__(self, engine: InlineEngine) -> None:
         self.experiment, self.federation = engine.experiment, engine.federation
         self.initial, self.evaluate, self.close = engine.initial, engine.evaluate, engine.close

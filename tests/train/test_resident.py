@@ -53,3 +53,33 @@ def test_tied_weights_count_once():
 def test_weights_that_are_not_float32_are_refused():
     with pytest.raises(EngineError, match=r"'weight' is torch\.float64"):
         Resident(nn.Linear(2, 2, dtype=torch.float64))
+
+
+class Moving(nn.Module):
+    """A model that replaces a buffer of its own and keeps a cache that is no weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("cache", torch.zeros(1), persistent=False)
+
+    def forward(self, x):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+            self.cache += 1
+        return self.layer(x - self.mean) * self.cache
+
+
+def test_a_buffer_that_is_replaced_stays_a_weight_and_a_cache_is_reset():
+    resident = Resident(Moving())
+    first = resident.first.copy()
+    for _ in range(2):
+        resident.set(first)
+        resident.module.train()
+        resident.module(torch.ones(3, 4))
+        assert np.allclose(resident.change(first)["mean"], 0.1)
+        assert resident.module.cache.item() == 1
+    resident.set(first)
+    assert np.array_equal(resident.module.mean.numpy(), np.zeros(4))
+    assert resident.module.cache.item() == 0

@@ -1,6 +1,6 @@
 """The server trusts nothing it receives: what an update must be before it may touch a model.
 
-`fault` is the whole list. It runs in the round loop for every update that arrives with its delta,
+`checked` is the whole list. It runs in the round loop for every update that arrives with its delta,
 and in our own worker for every update that goes into a partial sum.
 """
 
@@ -59,11 +59,11 @@ def checked(
                 delta = Params.pack(layout, delta)
             norm = norm_of(delta.flat)
             if math.isfinite(norm) and norm <= limits.max_norm:
-                return dataclasses.replace(update, delta=delta, norm=norm)
+                return dataclasses.replace(update, delta=delta, norm=norm, partial=None)
             fault = ("not finite", "the update contains NaN or infinity")
             if math.isfinite(norm):
                 fault = ("norm", f"norm {norm:.3g} exceeds checks.max_norm = {limits.max_norm:g}")
-    except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+    except Exception as error:  # whatever a malformed reply provokes is that client's failure
         fault = ("malformed", f"{type(error).__name__}: {error}")
     return ClientFailure(address, *fault)
 
@@ -71,11 +71,15 @@ def checked(
 def _fault(
     update: ClientUpdate, address: Address, layout: Layout, holds: int
 ) -> tuple[str, str] | None:
+    if not isinstance(update, ClientUpdate):
+        return "malformed", f"an update is needed, got {type(update).__name__}"
     if update.address != address:
         return "address", f"answers {tuple(update.address)}, asked was {tuple(address)}"
-    examples = update.examples
+    examples, samples = update.examples, update.samples
     if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
         return "examples", f"claims {examples!r} examples, holds {holds}"
+    if isinstance(samples, bool) or not isinstance(samples, int) or not 0 <= samples < 2**53:
+        return "samples", f"claims {samples!r} samples"
     if not (math.isfinite(update.loss_before) and math.isfinite(update.loss_after)):
         return (
             "loss",

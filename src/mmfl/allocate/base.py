@@ -72,9 +72,9 @@ class Assignments(Sequence[Assignment]):
     @overload
     def __getitem__(self, index: int) -> Assignment: ...
     @overload
-    def __getitem__(self, index: slice) -> Assignments: ...
-    def __getitem__(self, index: int | slice) -> Assignment | Assignments:
-        if isinstance(index, slice):
+    def __getitem__(self, index: slice | Ints) -> Assignments: ...
+    def __getitem__(self, index: int | slice | Ints) -> Assignment | Assignments:
+        if isinstance(index, slice | np.ndarray):
             return Assignments(self.clients[index], self.tasks[index], self.probabilities[index])
         return Assignment(
             int(self.clients[index]), int(self.tasks[index]), float(self.probabilities[index])

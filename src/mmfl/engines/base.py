@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.params import Params
-from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, Job, Split
+from mmfl.updates import (
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    EvaluationFailure,
+    Job,
+    Split,
+)
 
 if TYPE_CHECKING:
     from mmfl.data.federation import Federation
@@ -37,6 +44,11 @@ class Engine(Protocol):
         """Who is there."""
         ...
 
+    @property
+    def merges(self) -> bool:
+        """Whether partial sums are formed and checked by our own code, so that they may be used."""
+        ...
+
     def initial(self) -> dict[str, Params]:
         """Every task's first weights (Algorithm 1, line 1)."""
         ...
@@ -57,10 +69,10 @@ class Engine(Protocol):
         params: Mapping[str, Params],
         split: Split,
         clients: Mapping[str, Ids] | None = None,
-    ) -> Iterator[Evaluation]:
+    ) -> Iterator[Evaluation | EvaluationFailure]:
         """Sums for each task of `params`, in a fixed order: over the server's split or by client.
 
-        With `clients` (from task to ids), each of them evaluates on its own shard.
+        With `clients` (from task to ids), each of them evaluates on its own shard, or fails to.
         """
         ...
 

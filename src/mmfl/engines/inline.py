@@ -10,7 +10,14 @@ from mmfl.config import component
 from mmfl.data.load import load_arrays
 from mmfl.engines.base import Ids
 from mmfl.params import Params
-from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, Job, Split
+from mmfl.updates import (
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    EvaluationFailure,
+    Job,
+    Split,
+)
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -34,6 +41,8 @@ class Inline:
 class InlineEngine:
     """An `Engine` over one trainer."""
 
+    merges = False
+
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
         self.experiment = trainer.experiment
@@ -55,7 +64,7 @@ class InlineEngine:
         params: Mapping[str, Params],
         split: Split,
         clients: Mapping[str, Ids] | None = None,
-    ) -> Iterator[Evaluation]:
+    ) -> Iterator[Evaluation | EvaluationFailure]:
         """Piece after piece, or client after client."""
         for task, weights in params.items():
             if clients is None:

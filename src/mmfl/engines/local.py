@@ -8,6 +8,7 @@ order of the jobs, whoever was first.
 from __future__ import annotations
 
 import dataclasses
+import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from mmfl.updates import (
     ClientFailure,
     ClientUpdate,
     Evaluation,
+    EvaluationFailure,
     Job,
     PartialSum,
     Split,
@@ -86,6 +88,8 @@ class Local:
 class LocalEngine:
     """An `Engine` over a pool of workers."""
 
+    merges = True
+
     def __init__(
         self,
         experiment: Experiment,
@@ -134,7 +138,7 @@ class LocalEngine:
         params: Mapping[str, Params],
         split: Split,
         clients: Mapping[str, Ids] | None = None,
-    ) -> Iterator[Evaluation]:
+    ) -> Iterator[Evaluation | EvaluationFailure]:
         """Pieces of a split, or a few clients at a time, to whoever is free."""
         self._publish(params)
         units: list[Message] = []
@@ -149,10 +153,13 @@ class LocalEngine:
                 units += [unit | {"pieces": [], "clients": few} for few in some]
         replies = self._pool.ask(len(units), units.__getitem__, depth=2)
         for unit, (reply, _) in zip(units, replies, strict=True):
-            sums = _good(reply, f"task {unit['task']!r}: evaluating its model")["sums"]
-            for client, sum_ in zip(unit["clients"] or [None], sums, strict=True):
-                examples, loss, metric = sum_
-                yield Evaluation(unit["task"], examples, loss, metric, client)
+            task = unit["task"]
+            if unit["clients"] and "failed" in reply:
+                why = f"its evaluation {reply['failed']}"
+                yield from (EvaluationFailure(task, c, "worker", why) for c in unit["clients"])
+                continue
+            for found in _good(reply, f"task {task!r}: evaluating its model")["found"]:
+                yield EvaluationFailure(**found) if "reason" in found else Evaluation(**found)
 
     def close(self) -> None:
         """End the workers and give the files back."""
@@ -171,7 +178,13 @@ class LocalEngine:
             distinct |= dict(zip(keys, (getattr(data, part) for part in parts), strict=True))
             names[task] = (keys, data.classes)
         self._data.fill(distinct)
-        setup = {"experiment": dump(self.experiment), "arrays": names, "data": self._data.manifest}
+        plain = dump(self.experiment)
+        if '"__main__:' in json.dumps(plain):
+            raise EngineError(
+                "a class of yours is defined in the script that runs, where workers cannot "
+                'find it; put it into a module of its own, or use engine.kind = "inline"'
+            )
+        setup = {"experiment": plain, "arrays": names, "data": self._data.manifest}
         self._pool.greet({"do": "setup"} | setup)
 
     def _know(self, params: Mapping[str, Params]) -> None:

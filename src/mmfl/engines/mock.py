@@ -9,12 +9,19 @@ from mmfl.data.federation import Federation
 from mmfl.engines.base import Ids
 from mmfl.experiment import Experiment
 from mmfl.params import Params
-from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, Job, Split
+from mmfl.updates import (
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    EvaluationFailure,
+    Job,
+    Split,
+)
 
 __all__ = ["MockEngine"]
 
 Turn = Callable[[Job, Params], ClientUpdate | ClientFailure]
-Test = Callable[[str, Params, int | None], Evaluation]
+Test = Callable[[str, Params, int | None], Evaluation | EvaluationFailure]
 
 
 def _always_half(task: str, params: Params, client: int | None) -> Evaluation:
@@ -30,6 +37,7 @@ class MockEngine:
     first: Mapping[str, Params]
     turn: Turn
     test: Test = _always_half
+    merges: bool = False
 
     def initial(self) -> dict[str, Params]:
         """The weights that were given."""
@@ -43,7 +51,7 @@ class MockEngine:
 
     def evaluate(
         self, params: Mapping[str, Params], split: Split, clients: Mapping[str, Ids] | None = None
-    ) -> Iterator[Evaluation]:
+    ) -> Iterator[Evaluation | EvaluationFailure]:
         """Ask the other function."""
         for task, weights in params.items():
             for client in [None] if clients is None else clients[task].tolist():

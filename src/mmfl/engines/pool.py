@@ -38,6 +38,7 @@ class _Worker:
     connection: Connection
     log: IO[bytes]
     waiting: deque[int] = field(default_factory=deque)
+    greeted: int = 0
     since: float = 0.0
     ready: bool = False
     overdue: bool = False
@@ -92,16 +93,17 @@ class Pool:
                 process_group=0,
             )
             theirs.close()
-            worker = _Worker(process, Connection(ours.detach()), log)
-            self._workers.append(worker)
-            for greeting in self.greetings:
-                self._send(worker, greeting)
+            self._workers.append(_Worker(process, Connection(ours.detach()), log))
+        for worker in self._workers:  # after all have been started: a long greeting makes one wait
+            while worker.greeted < len(self.greetings):
+                self._send(worker, self.greetings[worker.greeted])
+                worker.greeted += 1
 
     def greet(self, greeting: Message) -> None:
         """Tell every worker something, now and whenever one is replaced; no answer is expected."""
         self.greetings.append(greeting)
-        for worker in self._workers:
-            self._send(worker, greeting)
+        if self._workers:
+            self.start()
 
     def ask(
         self,
@@ -123,12 +125,14 @@ class Pool:
         replies: dict[int, tuple[Message, bytes]] = {}
         deaths = [0] * count
         delivered = 0
+        window = max(8, 4 * depth * self.size)  # bounds what waits for a slow one before it
         try:
             while delivered < count:
                 self.start()
                 for level in range(1, depth + 1):
                     for worker in self._workers:
-                        if todo and len(worker.waiting) < level:
+                        near = todo and todo[0] < delivered + window
+                        if near and len(worker.waiting) < level:
                             self._give(worker, todo.popleft(), messages, request)
                 for worker in self._answering(timeout):
                     try:
@@ -205,7 +209,11 @@ class Pool:
             self._stillborn += 1
             if code > 0 or self._stillborn >= LIVES:
                 worker.end()
-                raise EngineError(f"a worker process did not start (exit code {code}): {words}")
+                how = (
+                    f"ended with exit code {code}" if code > 0 else f"was killed by signal {-code}"
+                )
+                said = f": {words}" if words else ""
+                raise EngineError(f"a worker process {how} before it was ready{said}")
         worker.end()
         todo.extendleft(reversed(worker.waiting))
         if worker.ready and worker.waiting:

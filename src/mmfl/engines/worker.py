@@ -106,7 +106,7 @@ class Worker:
         weights = self._weights[task]
         found = [self._trainer.evaluate(task, weights, split, piece=piece) for piece in pieces]
         found += [self._trainer.evaluate(task, weights, split, client=client) for client in clients]
-        return {"sums": [(e.examples, e.loss, e.metric) for e in found]}, b""
+        return {"found": [dataclasses.asdict(one) for one in found]}, b""
 
     def _turn(self, job: Any) -> ClientUpdate | ClientFailure:
         address = Address(*job["address"])

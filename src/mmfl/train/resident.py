@@ -19,37 +19,57 @@ class Resident:
     """A network with flat weights.
 
     All parameters and all persistent floating-point buffers are weights: they are aggregated. Other
-    buffers (counters) go back to their first value whenever weights are set, so that a turn does
-    not depend on the turns before it in the same process. `first` is a copy of the weights as the
-    network was built.
+    buffers (counters, caches) go back to their first value whenever weights are set, so that a turn
+    does not depend on the turns before it in the same process. A model may also put a new tensor in
+    the place of one of its own (``self.mean = 0.9 * self.mean + ...``): it is taken back into the
+    flat vector. `first` is a copy of the weights as the network was built.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         persistent = set(module.state_dict(keep_vars=True))
-        buffers = {n: b for n, b in module.named_buffers() if n in persistent}
+        buffers = dict(module.named_buffers())
         weights: dict[str, Tensor] = dict(module.named_parameters())
-        weights |= {n: b for n, b in buffers.items() if b.is_floating_point()}
+        weights |= {n: b for n, b in buffers.items() if n in persistent and b.is_floating_point()}
         for name, tensor in weights.items():
             if tensor.dtype != torch.float32:
                 raise EngineError(f"weights must be float32, but {name!r} is {tensor.dtype}")
         self.layout = Layout(tuple((n, tuple(t.shape)) for n, t in weights.items()))
         self.flat = torch.empty(self.layout.size, dtype=torch.float32)
+        self._views: dict[str, Tensor] = {}
         for name, tensor in weights.items():
             offset, shape = self.layout.places[name]
             view = self.flat[offset : offset + tensor.numel()].view(shape)
             view.copy_(tensor.detach())
-            tensor.data = view
-        self._counters = [(b, b.clone()) for b in module.buffers() if not b.is_floating_point()]
-
+            tensor.data = self._views[name] = view
+        self._places = {name: self._place(name) for name in (*weights, *buffers)}
+        self._rest = {n: b.detach().clone() for n, b in buffers.items() if n not in weights}
         self.first: Flat = self.flat.numpy().copy()
 
     def set(self, weights: Flat) -> None:
         """Put weights in, and everything else back to its beginning."""
         np.copyto(self.flat.numpy(), weights)
-        for buffer, first in self._counters:
-            buffer.copy_(first)
+        for name, view in self._views.items():
+            tensor = self._current(name)
+            if tensor.data_ptr() != view.data_ptr():
+                tensor.data = view
+        for name, first in self._rest.items():
+            owner, key = self._places[name]
+            owner._buffers[key] = first.clone()
 
     def change(self, since: Flat) -> Params:
         """How the weights differ from what they were."""
+        for name, view in self._views.items():
+            tensor = self._current(name)
+            if tensor.data_ptr() != view.data_ptr():
+                view.copy_(tensor.detach())
         return Params(self.layout, self.flat.numpy() - since)
+
+    def _place(self, name: str) -> tuple[nn.Module, str]:
+        path, _, key = name.rpartition(".")
+        return self.module.get_submodule(path), key
+
+    def _current(self, name: str) -> Tensor:
+        owner, key = self._places[name]
+        tensor: Tensor = getattr(owner, key)
+        return tensor

@@ -24,7 +24,14 @@ from mmfl.params import Flat, Params
 from mmfl.rng import Stream, stream
 from mmfl.train import reference
 from mmfl.train.resident import Resident
-from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, Job, Split
+from mmfl.updates import (
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    EvaluationFailure,
+    Job,
+    Split,
+)
 
 __all__ = ["Trainer"]
 
@@ -86,7 +93,7 @@ class Trainer:
 
     def evaluate(
         self, task: str, weights: Flat, split: Split, *, piece: int = 0, client: int | None = None
-    ) -> Evaluation:
+    ) -> Evaluation | EvaluationFailure:
         """Sums over one piece of the server's split, or over the whole of a client's shard."""
         data = self.arrays[task]
         x, y = (data.x_test, data.y_test) if split == "test" else (data.x_train, data.y_train)
@@ -108,6 +115,8 @@ class Trainer:
                     loss += functional.cross_entropy(logits, labels, reduction="sum").item()
                     metric += float((logits.argmax(1) == labels).sum().item())
         except Exception as error:
+            if client is not None:
+                return EvaluationFailure(task, client, "raised", _said(error))
             raise EngineError(
                 f"task {task!r}: evaluating its model failed: {_said(error)}"
             ) from None
