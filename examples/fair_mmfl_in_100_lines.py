@@ -39,8 +39,8 @@ def make_task(name: str, classes: int, noise: float) -> Task:
 
     def draw(size: int) -> tuple[Tensor, Tensor]:
         y = rng.integers(classes, size=size)
-        x = centres[y] + noise * rng.standard_normal((size, 20))
-        return torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+        x = torch.tensor(centres[y] + noise * rng.standard_normal((size, 20)))
+        return x.float(), torch.tensor(y)
 
     torch.manual_seed(stream(SEED, "initial", name).torch_seed())
     model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, classes))
@@ -50,9 +50,8 @@ def make_task(name: str, classes: int, noise: float) -> Task:
 def local_training(task: Task, w: Weights, k: int, t: int) -> Weights:
     """Lines 8-9: tau steps of SGD on client k's data, from the server's weights."""
     task.model.load_state_dict(w)
-    x, y = task.shards[k]
-    rng = stream(SEED, "train", t, task.name, k)
-    optimizer = torch.optim.SGD(task.model.parameters(), lr=LR, momentum=0.9)
+    (x, y), rng = task.shards[k], stream(SEED, "train", t, task.name, k)
+    optimizer = torch.optim.SGD(task.model.parameters(), LR, momentum=0.9)
     for _ in range(EPOCHS):
         for batch in torch.tensor(rng.permutation(len(y))).split(BATCH):
             optimizer.zero_grad()
@@ -64,8 +63,8 @@ def local_training(task: Task, w: Weights, k: int, t: int) -> Weights:
 def accuracy(task: Task, w: Weights) -> float:
     """The share of the server's test data that the model gets right."""
     task.model.load_state_dict(w)
-    x, y = task.test
     with torch.no_grad():
+        x, y = task.test
         return float((task.model(x).argmax(1) == y).float().mean())
 
 
@@ -92,9 +91,10 @@ def fed_fair_mmfl(tasks: list[Task], alpha: float) -> Iterator[tuple[np.ndarray,
 
 
 if __name__ == "__main__":
-    alpha = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
+    torch.set_num_threads(1)  # so small are these models
+    alpha = float(sys.argv[1] if sys.argv[1:] else 3)
     tasks = [make_task("easy", 3, 0.8), make_task("medium", 6, 1.3), make_task("hard", 12, 1.6)]
     for t, (scores, clients) in enumerate(fed_fair_mmfl(tasks, alpha), start=1):
-        shown = zip(tasks, scores, clients, strict=True)
-        print(f"round {t:2}", *(f"{task.name} {a:.3f} ({n:2} clients) " for task, a, n in shown))
+        rows = zip(tasks, scores, clients, strict=True)
+        print(f"round {t:2}", *(f"{task.name} {a:.3f} ({n:2} clients) " for task, a, n in rows))
     print(f"alpha {alpha:g}: worst {scores.min():.3f}, mean {scores.mean():.3f}")

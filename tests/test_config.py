@@ -118,7 +118,7 @@ def test_too_many_positional_arguments_are_counted() -> None:
     ("act", "message"),
     [
         (lambda: Box(-1.0), "Box: width must be greater than 0, got -1.0"),
-        (lambda: Box(width="wide"), "Box: width must be a valid number, got 'wide'"),
+        (lambda: Box(width="wide"), "Box: width must be a number, got 'wide'"),
         (Box, "Box: width is missing"),
         (lambda: Box(1.0, heigth=2.0), "Box: heigth is not a known key; did you mean 'height'?"),
         (lambda: Circle(zzzz=1), "Circle: zzzz is not a known key; known: radius"),
@@ -182,7 +182,7 @@ def test_number_types_accept_their_borders() -> None:
 sizes = st.floats(1e-3, 1e3)
 circles = st.builds(Circle, sizes)
 boxes = st.builds(Box, sizes, sizes, st.none() | st.text(min_size=1))
-tiles = st.builds(Tile, circles | boxes, st.integers(1, 10**20))
+tiles = st.builds(Tile, circles | boxes, st.integers(1, 10**9))
 floors = st.builds(Floor, st.lists(tiles, max_size=3).map(tuple), tiles, boxes)
 
 
@@ -240,8 +240,8 @@ def test_a_family_does_not_change_the_table_it_reads() -> None:
         ({"kind": "box", "width": -1}, "shape.width must be greater than 0, got -1"),
         ({"kind": "box", "widht": 1, "width": 1}, "shape.widht is not a known key; did you mean"),
         (-2.5, "shape must be greater than 0, got -2.5"),
-        (True, "shape must be a valid number, got True"),
-        ("bix", "shape must be a valid number, got 'bix'"),
+        (True, "shape must be a number, got True"),
+        ("bix", "shape must be a number, got 'bix'"),
         ([1], "shape must be a table with 'kind', or a kind, got [1]"),
         (None, "shape must be a table with 'kind', or a kind, got None"),
     ],
@@ -348,7 +348,7 @@ def test_the_permission_ends_with_its_block(own: str) -> None:
         ("{own}_missing:X", "cannot import '{own}_missing:X': ModuleNotFoundError"),
         (":X", "cannot import ':X'"),
         ("{own}:", "cannot import '{own}:'"),
-        ("{own}:Flat", "'{own}:Flat' is no shape: it has no method 'area'"),
+        ("{own}:Flat", "'{own}:Flat' is no shape: it has no 'area'"),
     ],
 )
 def test_an_import_path_must_lead_to_a_member(own: str, path: str, message: str) -> None:

@@ -38,6 +38,9 @@ class Crowd:
     def sizes(self, clients):
         return self.table[clients]
 
+    def able(self):
+        return np.flatnonzero((self.table > 0).any(axis=1))
+
 
 def experiment(**changes) -> Experiment:
     text = "rounds = 4\n[clients]\ncount = 12\n"

@@ -117,3 +117,44 @@ def test_a_run_that_was_broken_off_says_so(small, tmp_path):
         next(rounds)
     run = Run.load(tmp_path / "run")
     assert (run.status, run.rounds, run.planned, run.fingerprint) == ("stopped", 1, 3, "")
+
+
+def test_a_reader_does_not_hurt_the_end_of_a_run(small, tmp_path):
+    with stored_rounds(small, tmp_path / "run") as rounds:
+        next(rounds)
+        reader = sqlite3.connect(tmp_path / "run" / "run.sqlite")
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM meta").fetchall()
+        assert len(list(rounds)) == 2
+    reader.close()
+    assert Run.load(tmp_path / "run").status == "finished"
+
+
+def test_of_two_that_start_together_each_gets_a_folder_of_its_own(small, tmp_path):
+    one = dataclasses.replace(small, rounds=1)
+    both = [stored_rounds(one, tmp_path / "run", renumber=True) for _ in range(2)]
+    assert both[0].folder == both[1].folder
+    for rounds in both:
+        list(rounds)
+    assert [rounds.folder.name for rounds in both] == ["run", "run-2"]
+
+
+def test_a_run_whose_process_is_gone_is_interrupted(small, tmp_path):
+    with stored_rounds(small, tmp_path / "run") as rounds:
+        next(rounds)
+        database = sqlite3.connect(tmp_path / "run" / "run.sqlite")
+        assert Run.load(tmp_path / "run").status == "running"
+        with database:
+            database.execute("UPDATE meta SET value = '99999999' WHERE key = 'pid'")
+        database.close()
+        assert Run.load(tmp_path / "run").status == "interrupted"
+
+
+def test_a_run_that_failed_says_why(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        type(small.allocator), "allocate", lambda *_, **__: (_ for _ in ()).throw(KeyError("x"))
+    )
+    with pytest.raises(KeyError):
+        mmfl.run(small, out=tmp_path / "run")
+    run = Run.load(tmp_path / "run")
+    assert (run.status, run.reason) == ("failed", "KeyError: 'x'")

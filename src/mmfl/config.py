@@ -43,8 +43,8 @@ __all__ = [
 
 T = TypeVar("T")
 
-Count = Annotated[int, Strict(), Field(ge=1)]
-Natural = Annotated[int, Strict(), Field(ge=0)]
+Count = Annotated[int, Strict(), Field(ge=1, lt=2**31)]
+Natural = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 Flag = Annotated[bool, Strict()]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False), AfterValidator(abs)]
@@ -91,7 +91,7 @@ class Family:
     Attributes:
         name: What a member is called in messages, e.g. "allocator".
         table: From kind to component class. To add a member: one file, one row.
-        needs: The methods that make an object a member (a user's own included).
+        needs: What an object must have to be a member (a user's own included).
         default: The kind of a table that names none, e.g. ``[engine] workers = 2``.
         scalar: (kind, field) of the member that a bare value stands for, e.g. ``lr = 0.01``.
         optional: Whether None may stand for "not set".
@@ -132,7 +132,7 @@ class Family:
         except ValidationError as error:
             inner = error.errors(include_url=False)[0]
             where = () if bare else location(inner)
-            raise problem(sentence(error, cls, with_path=False), *where) from None
+            raise problem(sentence(error, cls, nested=True), *where) from None
         return self._member(made, kind)
 
     def kind_of(self, member: object) -> str:
@@ -168,9 +168,9 @@ class Family:
         return found
 
     def _member(self, made: object, kind: str) -> object:
-        missing = [name for name in self.needs if not callable(getattr(made, name, None))]
+        missing = [name for name in self.needs if not hasattr(made, name)]
         if missing:
-            raise problem(f"{kind!r} is no {self.name}: it has no method {missing[0]!r}", "kind")
+            raise problem(f"{kind!r} is no {self.name}: it has no {missing[0]!r}", "kind")
         return made
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:

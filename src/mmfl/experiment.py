@@ -79,10 +79,10 @@ class Experiment:
     def __post_init__(self) -> None:
         if not self.tasks:
             raise ValueError("at least one task is needed, as [[tasks]]")
-        names = [task.name for task in self.tasks]
+        names = [task.name.casefold() for task in self.tasks]  # some disks know no case
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two tasks are called {twice[0]!r}; names must differ")
+            raise ValueError(f"two tasks are called {twice[0]!r}; names must differ (case aside)")
 
     @property
     def holds_validation(self) -> bool:

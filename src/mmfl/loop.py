@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from mmfl.errors import InputError
 from mmfl.evaluate import scores, tested
@@ -35,7 +35,7 @@ class Rounds(Iterator[tuple[State, RoundRecord]]):
     def __next__(self) -> tuple[State, RoundRecord]:
         return next(self._generator)
 
-    def __enter__(self) -> Rounds:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import platform
 import statistics
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.fairness import variance
 from mmfl.loop import Rounds, rounds
@@ -19,7 +22,7 @@ from mmfl.state import RoundRecord, State
 from mmfl.store import RunStore, free_folder
 from mmfl.turns import Population
 
-__all__ = ["Run", "run", "stored_rounds"]
+__all__ = ["Run", "StoredRounds", "run", "stored_rounds"]
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,15 @@ class Run:
 
     Attributes:
         folder: The run directory.
-        status: "running", "stopped", "failed" or "finished".
+        status: "running", "stopped", "failed", "finished", or "interrupted": the process is gone.
         rounds: Rounds done.
         planned: Rounds planned.
         fingerprint: SHA-256 over assignments, scores and weights; "" before the end.
         tasks: By task: metric, accuracy, loss, and the number of clients' turns it got.
         history: By task: the metric after each round (as last measured; NaN before).
         failures: How many turns came to nothing.
+        complaint: Why, most often; "" if none did.
+        reason: Why the run failed, if it did.
         samples: Training examples processed, each pass counted.
         seconds: Of the round loop.
         seconds_train: Of that, training and aggregation.
@@ -50,6 +55,8 @@ class Run:
     tasks: dict[str, dict[str, Any]]
     history: dict[str, list[float]]
     failures: int
+    complaint: str
+    reason: str
     samples: int
     seconds: float
     seconds_train: float
@@ -78,15 +85,21 @@ class Run:
                 tasks[name] = {"metric": metric, "accuracy": metric, "loss": loss}
                 tasks[name]["clients"] = clients
             failures = store.rows("SELECT count(*) FROM failure")[0][0]
+            often = store.rows(
+                "SELECT reason, min(detail), count(*) FROM failure "
+                "GROUP BY reason ORDER BY count(*) DESC LIMIT 1"
+            )
         return cls(
             folder=Path(folder),
-            status=meta.get("status", "running"),
+            status=_status(meta),
             rounds=whole[0],
             planned=int(meta.get("rounds", whole[0])),
             fingerprint=meta.get("fingerprint", ""),
             tasks=tasks,
             history=history,
             failures=failures,
+            complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
+            reason=meta.get("reason", ""),
             samples=int(whole[1]),
             seconds=whole[2],
             seconds_train=whole[3],
@@ -135,11 +148,77 @@ class Run:
         return json.dumps({key: _no_nan(value) for key, value in found.items()})
 
 
+class StoredRounds(Rounds):
+    """Rounds that are stored before they are yielded.
+
+    Attributes:
+        folder: The run directory; final once the first round is there.
+    """
+
+    def __init__(
+        self, experiment: Experiment, out: Path, data_dir: Path | None, *, renumber: bool
+    ) -> None:
+        self.folder = free_folder(out) if renumber else out
+        super().__init__(self._stored(experiment, data_dir, out if renumber else None))
+
+    def _stored(
+        self, experiment: Experiment, data_dir: Path | None, wanted: Path | None
+    ) -> Generator[tuple[State, RoundRecord], None, None]:
+        if wanted is None:
+            RunStore.refuse_taken(self.folder)
+        start = time.perf_counter()
+        with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
+            # Whatever is wrong with data, clients or models shows here, before a folder is made.
+            Population.of(engine.federation, engine.experiment)
+            state = State.first(engine.initial(), engine.experiment.lineage)
+            with closing(self._create(engine.experiment, wanted)) as store:
+                store.note(seconds_setup=repr(time.perf_counter() - start))
+                status = "failed"
+                try:
+                    for state, record in rounds(experiment, engine=engine, state=state):  # noqa: B020
+                        store.add(state, record)
+                        yield state, record
+                    store.save_models(state.params)
+                    store.note(fingerprint=state.fingerprint)
+                    status = "finished"
+                except (GeneratorExit, KeyboardInterrupt):
+                    status = "stopped"
+                    raise
+                except Exception as error:
+                    store.note(reason=f"{type(error).__name__}: {error}")
+                    raise
+                finally:
+                    store.note(status=status)
+                    store.seal()
+
+    def _create(self, experiment: Experiment, wanted: Path | None) -> RunStore:
+        """The store; if another process took the number meanwhile, under the next one."""
+        while True:
+            try:
+                return RunStore.create(self.folder, experiment)
+            except StoreError:
+                if wanted is None or not self.folder.exists():
+                    raise
+                self.folder = free_folder(wanted)
+
+
 def stored_rounds(
-    experiment: Experiment, out: Path, *, data_dir: str | Path | None = None
-) -> Rounds:
-    """`mmfl.rounds`, with every round stored in `out` before it is yielded."""
-    return Rounds(_stored(experiment, out, None if data_dir is None else Path(data_dir)))
+    experiment: Experiment,
+    out: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    renumber: bool = False,
+) -> StoredRounds:
+    """`mmfl.rounds`, with every round stored in `out` before it is yielded.
+
+    Args:
+        experiment: What to do.
+        out: The run directory.
+        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        renumber: If `out` is taken, use `out`-2, -3, ... instead of refusing.
+    """
+    folder = None if data_dir is None else Path(data_dir)
+    return StoredRounds(experiment, Path(out), folder, renumber=renumber)
 
 
 def run(
@@ -155,38 +234,24 @@ def run(
         out: The run directory, which must not hold anything; by default a new one in ``runs``.
         data_dir: Folder of npz files; by default what MMFL_DATA says.
     """
-    folder = Path(out) if out is not None else free_folder(Path("runs") / "run")
-    with stored_rounds(experiment, folder, data_dir=data_dir) as todo:
+    wanted = Path("runs") / "run" if out is None else Path(out)
+    with stored_rounds(experiment, wanted, data_dir=data_dir, renumber=out is None) as todo:
         for _ in todo:
             pass
-    return Run.load(folder)
+    return Run.load(todo.folder)
 
 
-def _stored(
-    experiment: Experiment, out: Path, data_dir: Path | None
-) -> Generator[tuple[State, RoundRecord], None, None]:
-    RunStore.refuse_taken(out)
-    start = time.perf_counter()
-    with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
-        # Whatever is wrong with data, clients or models shows here, before a folder is made.
-        Population.of(engine.federation, engine.experiment)
-        state = State.first(engine.initial(), engine.experiment.lineage)
-        with closing(RunStore.create(out, engine.experiment)) as store:
-            store.note(seconds_setup=repr(time.perf_counter() - start))
-            status = "failed"
-            try:
-                for state, record in rounds(experiment, engine=engine, state=state):  # noqa: B020
-                    store.add(state, record)
-                    yield state, record
-                store.save_models(state.params)
-                store.note(fingerprint=state.fingerprint)
-                status = "finished"
-            except (GeneratorExit, KeyboardInterrupt):
-                status = "stopped"
-                raise
-            finally:
-                store.note(status=status)
-                store.seal()
+def _status(meta: Mapping[str, str]) -> str:
+    """The status, unless it says "running" and the process on this machine is no more."""
+    status = meta.get("status", "running")
+    if status == "running" and meta.get("host") == platform.node():
+        try:
+            os.kill(int(meta["pid"]), 0)
+        except ProcessLookupError:
+            return "interrupted"
+        except OSError:
+            pass
+    return status
 
 
 def _no_nan(value: Any) -> Any:

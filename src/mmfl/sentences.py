@@ -21,6 +21,11 @@ _WORDS = {
     "dataclass_exact_type": "a table",
     "tuple_type": "a list",
     "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
 }
 
 
@@ -34,14 +39,19 @@ def location(error: Mapping[str, Any]) -> tuple[str | int, ...]:
     return (*error["loc"], *error.get("ctx", {}).get("where", ()))
 
 
-def sentence(error: ValidationError, root: type, *, with_path: bool = True) -> str:
-    """The first problem (an unknown key before all others), and how many more there are."""
+def sentence(error: ValidationError, root: type, *, nested: bool = False) -> str:
+    """The first problem (an unknown key before all others), and how many more there are.
+
+    `nested`: only the rule, since the sentence around it says where and how many.
+    """
     errors: list[Any] = list(error.errors(include_url=False))
     errors.sort(key=lambda one: one["type"] not in _UNKNOWN)
     first = errors[0]
     rule = _rule(first, root)
+    if nested:
+        return rule
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    where = _path(location(first)) if with_path else ""
+    where = _path(location(first))
     if not where:
         return rule + more
     return f"{where}{' ' if rule.startswith(('must ', 'is ', 'needs ')) else ': '}{rule}{more}"
@@ -65,6 +75,7 @@ def _rule(error: Any, root: type) -> str:
         return str(error["ctx"]["error"])
     rule = re.sub(r"^(Input|String|Tuple|List|Value) should ", "", error["msg"])
     rule = f"be {_WORDS[kind]}" if kind in _WORDS else rule
+    rule = rule.replace(" after validation", "")
     return f"must {rule}, got {short(error['input'])}"
 
 

@@ -158,7 +158,8 @@ class LocalTraining:
 def _task_name(name: str) -> str:
     if not re.fullmatch(r"\w[\w.+-]{0,63}", name):
         raise ValueError(
-            f"must be at most 64 letters, digits and . + - _ (it names files), got {short(name)}"
+            "must be a letter, digit or _ and then at most 63 of those or . + - (it names files), "
+            f"got {short(name)}"
         )
     return name
 

@@ -21,7 +21,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -95,16 +95,19 @@ class RunStore:
     @staticmethod
     def refuse_taken(folder: Path) -> None:
         """A directory that holds anything is never written into."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise StoreError(f"{str(folder)!r} exists already; choose another folder with --out")
+        if folder.exists() and not folder.is_dir():
+            raise StoreError(f"{str(folder)!r} is a file; choose a folder (--out) for the run")
+        if folder.exists() and any(folder.iterdir()):
+            raise StoreError(f"{str(folder)!r} exists already; choose another folder (--out)")
 
     @classmethod
     def create(cls, folder: Path, experiment: Experiment) -> RunStore:
-        """Begin a run's directory."""
+        """Begin a run's directory; of several processes that want the same one, one gets it."""
         cls.refuse_taken(folder)
         with _trouble("create", folder):
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "experiment.toml").write_text(experiment.to_toml(), encoding="utf-8")
+            with (folder / "experiment.toml").open("x", encoding="utf-8") as file:
+                file.write(experiment.to_toml())
             environment = json.dumps(_environment(), indent=2) + "\n"
             (folder / "environment.json").write_text(environment, encoding="utf-8")
             database = sqlite3.connect(folder / "run.sqlite")
@@ -115,7 +118,8 @@ class RunStore:
             database.executemany("INSERT INTO task VALUES (?, ?)", names)
             database.commit()
         store = cls(folder, database)
-        store.note(format="1", status="running", rounds=str(experiment.rounds))
+        owner = {"host": platform.node(), "pid": str(os.getpid())}
+        store.note(format="1", status="running", rounds=str(experiment.rounds), **owner)
         return store
 
     @classmethod
@@ -175,8 +179,8 @@ class RunStore:
                 os.replace(part, path)
 
     def seal(self) -> None:
-        """Make the database one plain file again: nothing will be written any more."""
-        with _trouble("write", self.folder):
+        """Make the database one plain file again, unless somebody is reading it just now."""
+        with suppress(sqlite3.OperationalError):
             self._database.execute("PRAGMA journal_mode = DELETE")
 
     def meta(self) -> dict[str, str]:

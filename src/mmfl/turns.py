@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Population", "Turns", "allocation", "jobs_of"]
 
 Ints = npt.NDArray[np.int64]
-_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +48,9 @@ class Population:
 
     @classmethod
     def of(cls, federation: Federation, experiment: Experiment) -> Population:
-        """Look through the federation once, block by block."""
-        able = []
-        for start in range(0, len(federation.clients), _BLOCK):
-            ids = np.asarray(federation.clients[start : start + _BLOCK], dtype=np.int64)
-            able.append(start + np.flatnonzero((federation.sizes(ids) > 0).any(axis=1)))
-        count = sum(map(len, able))
+        """Ask the federation who can train anything."""
+        places = federation.able()
+        count = len(federation.clients) if places is None else len(places)
         if count == 0:
             raise InputError("no client holds data of any task, so nothing can be trained")
         if isinstance(experiment.clients.active, float) and not round(
@@ -64,7 +60,6 @@ class Population:
                 f"clients.active = {experiment.clients.active:g} of {count} clients that hold data "
                 "leaves nobody active; raise it"
             )
-        places = None if count == len(federation.clients) else np.concatenate(able)
         rate = experiment.clients.active
         rates = np.array(() if isinstance(rate, float) else rate)
         return cls(federation, experiment, places, count, rates)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tomllib
@@ -227,7 +228,40 @@ def test_a_model_that_raises_costs_turns_not_the_run(call, config):
         "run", config, "--allow-imports", "--set", "tasks.dense.model.kind=oddmodels:Raises"
     )
     assert (code, err) == (0, "")
-    assert "client turns failed" in out
+    reason = "client turns failed, most often for this: raised: ValueError: not today"
+    never = "never trained, since no update was accepted: dense"
+    assert reason in out
+    assert never in out
+    shown = call("status", "runs/fair")[1]
+    assert reason in shown
+    assert never in shown
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_cleanly(config, number, code):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mmfl", "run", str(config), "--set", "rounds=100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("round ")
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == code
+    assert one_sentence(err).startswith("mmfl: stopped after round ")
+    assert mmfl.Run.load("runs/fair").status == "stopped"
+
+
+def test_modules_beside_the_experiment_are_found_when_imports_are_allowed(config, tmp_path):
+    (tmp_path / "sub").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "mmfl", "run", str(config), "-q", "--allow-imports",
+         "--set", "tasks.dense.model.kind=oddmodels:Raises", "--set", "engine.kind=local"],
+        cwd=tmp_path / "sub", capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_help_and_version_load_nothing_heavy():

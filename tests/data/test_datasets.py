@@ -131,7 +131,7 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
         ),
         (
             {"y_train": np.array([0, 1, -2, 0, 1, 2])},
-            "y_train must be class numbers from 0, got -2",
+            "y_train must be class numbers from 0 to 65535, got -2",
         ),
         ({"x_train": np.full((6, 4, 5), np.nan)}, "x_train must be finite, got nan"),
         ({"x_test": np.full((4, 4, 5), -np.inf)}, "x_test must be finite, got -inf"),
@@ -351,3 +351,10 @@ def test_tasks_on_one_data_set_share_its_arrays() -> None:
 def test_missing_data_names_its_task() -> None:
     message = refused(lambda: load_arrays(experiment_on(Synthetic(), Npz("gone.npz")), None))
     assert message == "task 'task1': data set 'gone.npz' does not exist"
+
+
+def test_one_letter_per_class_is_a_way_to_name_classes(tmp_path: Path) -> None:
+    x, y = np.zeros((6, 2, 2), np.uint8), np.arange(6) % 3
+    letters = np.array("ABCDEFG")
+    np.savez(tmp_path / "x.npz", x_train=x, y_train=y, x_test=x, y_test=y, classes=letters)
+    assert Named("x").load(tmp_path).classes == 7

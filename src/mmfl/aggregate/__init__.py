@@ -24,4 +24,6 @@ __all__ = [
     "partial_sums",
 ]
 
-AGGREGATORS = Family(name="aggregator", table={"mean": Mean}, needs=("aggregate",), default="mean")
+AGGREGATORS = Family(
+    name="aggregator", table={"mean": Mean}, needs=("aggregate", "mergeable"), default="mean"
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Sets
+from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules
 
 __all__ = ["check", "schema"]
 
@@ -22,12 +22,14 @@ def check(
     from mmfl.experiment import Experiment
     from mmfl.turns import Population
 
+    if allow_imports:
+        find_modules(config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
     engine = Inline().open(experiment, data_dir=data_dir)
     population = Population.of(engine.federation, engine.experiment)
     params = engine.initial()
-    ids = population.ids(population.active(1))
-    sizes = engine.federation.sizes(ids)
+    some = min(1000, len(engine.federation.clients))
+    sizes = engine.federation.sizes(population.ids(np.arange(some)))
     for number, (task, weights) in enumerate(params.items()):
         held = sizes[:, number]
         points = f"{held.min()} to {held.max()}" if np.ptp(held) else f"{held[0]}"
@@ -36,8 +38,8 @@ def check(
             f"{points} examples per client"
         )
     typer.echo(
-        f"{config}: fine; {len(params)} tasks, {population.count} clients of which {len(ids)} are "
-        f"active in round 1, {experiment.rounds} rounds"
+        f"{config}: fine; {len(params)} tasks, {population.count} clients of which "
+        f"{len(population.active(1))} are active in round 1, {experiment.rounds} rounds"
     )
 
 

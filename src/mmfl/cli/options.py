@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["AllowImports", "Config", "DataDir", "Sets"]
+__all__ = ["AllowImports", "Config", "DataDir", "Sets", "find_modules"]
 
-Config = Annotated[Path, typer.Argument(help="The experiment, a TOML file.", show_default=False)]
+Config = Annotated[
+    Path, typer.Argument(help="The experiment, a TOML file.", show_default=False, readable=False)
+]
 Sets = Annotated[
     list[str] | None,
     typer.Option(
@@ -18,9 +22,14 @@ Sets = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder of npz data sets [default: what MMFL_DATA says]."),
+    typer.Option("--data-dir", help="Folder of npz data sets; by default what MMFL_DATA says."),
 ]
 AllowImports = Annotated[
     bool,
     typer.Option("--allow-imports", help="Let the experiment name classes of yours (module:Name)."),
 ]
+
+
+def find_modules(config: Path) -> None:
+    """Let imports find modules in this folder and beside the experiment."""
+    sys.path[:0] = [os.getcwd(), str(config.resolve().parent)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Sets
+from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules
 
 __all__ = ["run"]
 
@@ -17,7 +18,7 @@ def run(
     config: Config,
     set_: Sets = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory [default: a new one in runs/].")
+        Path | None, typer.Option(help="Run directory; by default a new one in runs.")
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Short for --set engine.kind=...", metavar="KIND")
@@ -25,29 +26,40 @@ def run(
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing (but JSON, if asked for).")
+    ] = False,
 ) -> None:
     """Train all tasks of an experiment, and store the run."""
     from mmfl.cli.view import View
     from mmfl.experiment import Experiment
     from mmfl.runner import Run, stored_rounds
-    from mmfl.store import free_folder
 
+    if allow_imports:
+        find_modules(config)
     sets = [*(set_ or []), *([f"engine.kind={engine}"] if engine else [])]
     experiment = Experiment.load(config, sets=sets, allow_imports=allow_imports)
-    folder = out if out is not None else free_folder(Path("runs") / config.stem)
+    wanted = Path("runs") / config.stem if out is None else out
     view = View(experiment, sys.stderr if json else sys.stdout, quiet=quiet)
+    stored = stored_rounds(experiment, wanted, data_dir=data_dir, renumber=out is None)
     done = 0
+    signal.signal(signal.SIGTERM, _terminate)
     try:
-        with view, stored_rounds(experiment, folder, data_dir=data_dir) as rounds:
-            for _, record in rounds:
-                view.show(record)
+        with view, stored:
+            for _, record in stored:
                 done = record.round
-    except KeyboardInterrupt:
-        typer.echo(f"mmfl: stopped after round {done} of {experiment.rounds}", err=True)
-        raise typer.Exit(130) from None
-    result = Run.load(folder)
+                view.show(record)
+    except KeyboardInterrupt as stop:
+        when = f"after round {done} of {experiment.rounds}" if done else "before the first round"
+        typer.echo(f"mmfl: stopped {when}", err=True)
+        raise typer.Exit(143 if stop.args else 130) from None
+    result = Run.load(stored.folder)
     if json:
         typer.echo(result.to_json())
     elif not quiet:
         view.close_with(result)
+
+
+def _terminate(number: int, frame: object) -> None:
+    """SIGTERM ends a run as Ctrl-C does, with its own exit code."""
+    raise KeyboardInterrupt(number)

@@ -17,7 +17,7 @@ def status(
     """Show how far a run is, or how it ended."""
     from rich.console import Console
 
-    from mmfl.cli.view import results_table
+    from mmfl.cli.view import results_table, troubles
     from mmfl.runner import Run
 
     run = Run.load(folder)
@@ -27,7 +27,7 @@ def status(
     typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds")
     if run.rounds:
         Console().print(results_table(run))
-    if run.failures:
-        typer.echo(f"{run.failures} client turns failed")
+    for line in troubles(run):
+        typer.echo(line)
     if run.fingerprint:
         typer.echo(f"fingerprint {run.fingerprint}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mmfl.runner import Run
     from mmfl.state import RoundRecord
 
-__all__ = ["View", "results_table"]
+__all__ = ["View", "results_table", "troubles"]
 
 
 class View:
@@ -54,11 +54,12 @@ class View:
     def close_with(self, run: Run) -> None:
         """The result, after the last round."""
         self._console.print(results_table(run))
-        failed = f", {run.failures} client turns failed" if run.failures else ""
+        for line in troubles(run):
+            self._console.print(line, soft_wrap=True)
         self._console.print(
             f"{run.rounds} rounds in {run.seconds:.1f} s (training {run.seconds_train:.1f} s, "
             f"measuring {run.seconds_evaluate:.1f} s) after {run.seconds_setup:.1f} s of set-up"
-            f"{failed}\nstored in {run.folder}, fingerprint {run.fingerprint[:16]}",
+            f"\nstored in {run.folder}, fingerprint {run.fingerprint[:16]}",
             soft_wrap=True,
         )
 
@@ -108,6 +109,19 @@ def results_table(run: Run) -> Table:
     table.add_row("mean", _share(run.mean), "", "")
     table.add_row("variance", _share(run.variance), "", "")
     return table
+
+
+def troubles(run: Run) -> list[str]:
+    """What a person should know beside the results."""
+    lines = []
+    if run.reason:
+        lines.append(f"failed: {run.reason}")
+    if run.failures:
+        lines.append(f"{run.failures} client turns failed, most often for this: {run.complaint}")
+    idle = [name for name, task in run.tasks.items() if not task["clients"]]
+    if run.rounds and idle:
+        lines.append(f"never trained, since no update was accepted: {', '.join(idle)}")
+    return lines
 
 
 def _share(value: float | None) -> str:

@@ -61,7 +61,7 @@ def data_folder(data_dir: str | Path | None) -> Path | None:
         return None
     path = Path(folder)
     if not path.is_dir():
-        raise DataError(f"the data folder {str(path)!r} does not exist")
+        raise DataError(f"the data folder {str(path)!r} {_what_is_wrong(path)}")
     return path
 
 
@@ -96,7 +96,7 @@ class Npz:
         """Read the file."""
         path = (data_folder(data_dir) or Path()) / self.path
         if not _is_file(path):
-            raise DataError(f"data set {str(path)!r} does not exist")
+            raise DataError(f"data set {str(path)!r} {_what_is_wrong(path)}")
         return _read_npz(path)
 
 
@@ -148,6 +148,12 @@ def _is_file(path: Path) -> bool:
         return False
 
 
+def _what_is_wrong(path: Path) -> str:
+    if _is_file(path):
+        return "is a file"
+    return "is a folder" if os.path.isdir(path) else "does not exist"
+
+
 def _read_npz(path: Path) -> Arrays:
     parts: dict[str, npt.NDArray[Any]] = {}
     try:
@@ -164,16 +170,17 @@ def _read_npz(path: Path) -> Arrays:
     for name in _PARTS:
         if not isinstance(parts.get(name), np.ndarray):
             raise DataError(f"data set {str(path)!r} has no array {name!r}")
-    names = parts.get("classes")
-    if names is not None and getattr(names, "ndim", 0) != 1:
-        raise DataError(f"data set {str(path)!r}: classes must be a list of names")
+    names = parts.get("classes", np.array(""))
+    if names.ndim == 0 and names.dtype.kind == "U":  # one letter per class
+        names = np.array(list(str(names)))
+    if names.ndim != 1:
+        raise DataError(f"data set {str(path)!r}: classes must be a list of names, or a word")
     x_train, y_train, x_test, y_test = (parts[name] for name in _PARTS)
     for part, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
         _check(str(path), part, x, y)
     if x_train.shape[1:] != x_test.shape[1:]:
         raise DataError(f"data set {str(path)!r}: x_train and x_test differ in an example's shape")
-    known = 0 if names is None else len(names)
-    classes = max(known, int(y_train.max()) + 1, int(y_test.max()) + 1)
+    classes = max(len(names), int(y_train.max()) + 1, int(y_test.max()) + 1)
     return Arrays(x_train, y_train.astype(np.int64), x_test, y_test.astype(np.int64), classes)
 
 
@@ -187,9 +194,9 @@ def _check(path: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> No
         rule = f"y_{part} must be a vector of whole numbers, got {y.dtype} of shape {y.shape}"
     elif len(x) != len(y) or len(x) == 0:
         rule = f"x_{part} and y_{part} must have one positive length, got {len(x)} and {len(y)}"
-    elif y.min() < 0 or y.max() >= 2**31:
+    elif y.min() < 0 or y.max() >= 2**16:
         wrong = y.min() if y.min() < 0 else y.max()
-        rule = f"y_{part} must be class numbers from 0, got {wrong}"
+        rule = f"y_{part} must be class numbers from 0 to 65535, got {wrong}"
     elif x.dtype.kind == "f" and not np.isfinite(x).all():
         place = np.argwhere(~np.isfinite(x))[0]
         rule = f"x_{part} must be finite, got {x[tuple(place)]} in row {place[0]}"

@@ -48,6 +48,10 @@ class Federation(Protocol):
         """(n, S) examples that each of these clients holds of each task; 0 = cannot train it."""
         ...
 
+    def able(self) -> Ints | None:
+        """Places in `clients` of those that hold data of any task; None = everybody does."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class _TaskRows:
@@ -75,6 +79,12 @@ class SimulatedFederation:
     def sizes(self, clients: Ints) -> Ints:
         """(n, S) examples held."""
         return np.stack([part.shards.sizes(clients) for part in self.parts.values()], axis=1)
+
+    def able(self) -> Ints | None:
+        """Places of those that hold data of any task; None = everybody does."""
+        if any(part.shards.everybody for part in self.parts.values()):
+            return None
+        return np.flatnonzero((self.sizes(np.arange(len(self.clients))) > 0).any(axis=1))
 
     def shard(self, task: str, client: int) -> Ints:
         """The rows of the task's training data that lie with a client."""
@@ -122,6 +132,9 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
             shards = task.partition.split(y[pool], experiment.clients.count, rng=rng)
         except DataError as error:
             raise DataError(f"task {task.name!r}: {error}") from None
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise DataError(f"task {task.name!r}: its partition failed: {said}") from error
         test = stream(experiment.seed, "test", task.name).permutation(len(arrays[task.name].y_test))
         parts[task.name] = _TaskRows(pool, shards, order[:kept], test)
     count, batch_size = experiment.clients.count, experiment.evaluate.batch_size

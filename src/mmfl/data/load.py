@@ -25,6 +25,9 @@ def load_arrays(experiment: Experiment, data_dir: Path | None) -> dict[str, Arra
                 found = task.dataset.load(data_dir)
             except DataError as error:
                 raise DataError(f"task {task.name!r}: {error}") from None
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+                raise DataError(f"task {task.name!r}: its data cannot be loaded: {said}") from error
             loaded.append((task.dataset, found))
         arrays[task.name] = found
     return arrays

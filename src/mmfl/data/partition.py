@@ -27,6 +27,11 @@ Ints = npt.NDArray[np.int64]
 class Shards(Protocol):
     """Which examples (numbers of rows) lie with which client."""
 
+    @property
+    def everybody(self) -> bool:
+        """Whether every client holds at least one."""
+        ...
+
     def sizes(self, clients: Ints) -> Ints:
         """How many examples each of these clients holds."""
         ...
@@ -47,7 +52,7 @@ class Partition(Protocol):
 def _points(value: Any) -> Any:
     low, high = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
     for number in (low, high):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
             raise ValueError(f"must be a whole number >= 1 or [low, high], got {value!r}")
     if low > high:
         raise ValueError(f"must be [low, high] with low <= high, got {value!r}")
@@ -76,6 +81,10 @@ class _Cut:
     rows: Ints
     ends: Ints
 
+    @property
+    def everybody(self) -> bool:
+        return bool((self.sizes(np.arange(len(self.ends))) > 0).all())
+
     def sizes(self, clients: Ints) -> Ints:
         starts = np.concatenate([[0], self.ends[:-1]])
         sizes: Ints = (self.ends - starts)[clients]
@@ -93,6 +102,7 @@ class _Drawn:
     points: tuple[int, int]
     rng: Stream
     pool: Callable[[int], Ints]
+    everybody: bool = True
 
     def sizes(self, clients: Ints) -> Ints:
         return _sizes(self.points, clients, self.rng)
@@ -118,10 +128,13 @@ def _cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng:
                 "lower clients.count or set points and overlap = true"
             )
         return np.full(clients, examples // clients) + (np.arange(clients) < examples % clients)
-    sizes = _sizes(points, np.arange(clients), rng)
-    if sizes.sum() > examples:
+    needed = clients * points[0]
+    if needed <= examples:
+        sizes = _sizes(points, np.arange(clients), rng)
+        needed = int(sizes.sum())
+    if needed > examples:
         raise DataError(
-            f"{clients} clients with {points[0]} to {points[1]} points need {sizes.sum()} training "
+            f"{clients} clients with {points[0]} to {points[1]} points need {needed} training "
             f"examples, there are {examples}; lower points or clients.count, or set overlap = true"
         )
     return sizes

@@ -83,16 +83,22 @@ class Pool:
                 "MKL_NUM_THREADS": "1",
                 "OPENBLAS_NUM_THREADS": "1",
             }
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "mmfl.engines.worker", *map(str, files)],
-                pass_fds=files,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                process_group=0,
-            )
-            theirs.close()
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "mmfl.engines.worker", *map(str, files)],
+                    pass_fds=files,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    process_group=0,
+                )
+            except OSError as error:
+                ours.close()
+                log.close()
+                raise EngineError(f"a worker process cannot be started: {error}") from None
+            finally:
+                theirs.close()
             self._workers.append(_Worker(process, Connection(ours.detach()), log))
         for worker in self._workers:  # after all have been started: a long greeting makes one wait
             while worker.greeted < len(self.greetings):

@@ -6,17 +6,24 @@ plain logits (the authors' code has neither; see the field notes on its double s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, Strict
+from pydantic import BeforeValidator, Field, Strict
 
 from mmfl.config import Count, component
 from mmfl.errors import InputError
+from mmfl.sentences import short
 
 if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["Cnn"]
+
+
+def _two(value: Any) -> Any:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"must be two whole numbers, got {short(value)}")
+    return value
 
 
 @component
@@ -30,7 +37,7 @@ class Cnn:
         dropout: Before the last layer.
     """
 
-    channels: tuple[Count, Count] = (32, 64)
+    channels: Annotated[tuple[Count, Count], BeforeValidator(_two)] = (32, 64)
     kernel: Count = 3
     dense: Count = 256
     dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
