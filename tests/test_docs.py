@@ -34,7 +34,8 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     first, second = blocks("README.md", "python")
     short = first.replace('three_tasks.toml")', 'three_tasks.toml", sets=["rounds=2"])')
     assert short != first
-    exec(short.replace("runs/fair", str(tmp_path / "fair")), {})
+    folder = str(tmp_path / "run")
+    exec(short.replace("mmfl.run(experiment)", f"mmfl.run(experiment, out={folder!r})"), {})
     exec(second, {})
     assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + 4
 

@@ -29,6 +29,13 @@ __all__ = ["Message", "Pool"]
 Message = dict[str, Any]
 LIVES = 3
 
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+_KEEP_MEMORY = {  # else glibc gives each batch's memory back to the system, and asks for it again
+    "MALLOC_MMAP_THRESHOLD_": "1000000000",
+    "MALLOC_TRIM_THRESHOLD_": "1000000000",
+    "MALLOC_TOP_PAD_": "100000000",
+}
+
 
 @dataclass(eq=False)
 class _Worker:
@@ -77,12 +84,8 @@ class Pool:
             ours, theirs = socket.socketpair()
             files = (theirs.fileno(), *self._files)
             log = tempfile.TemporaryFile()  # noqa: SIM115
-            environment = os.environ | {
-                "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-                "OMP_NUM_THREADS": "1",
-                "MKL_NUM_THREADS": "1",
-                "OPENBLAS_NUM_THREADS": "1",
-            }
+            path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+            environment = _KEEP_MEMORY | os.environ | _ONE_THREAD | {"PYTHONPATH": path}
             try:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "mmfl.engines.worker", *map(str, files)],
