@@ -39,7 +39,9 @@ def test_the_package_offers_what_it_says():
         _ = mmfl.runs
 
 
-@pytest.mark.parametrize("module", ["mmfl", "mmfl.allocate", "mmfl.experiment", "mmfl.runner"])
+@pytest.mark.parametrize(
+    "module", ["mmfl", "mmfl.allocate", "mmfl.aggregate", "mmfl.runner", "mmfl.cli"]
+)
 def test_it_is_light_to_import(module):
     script = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

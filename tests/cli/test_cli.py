@@ -313,4 +313,4 @@ def test_on_a_terminal_the_view_is_live(config):
     text = shown.decode()
     assert "\x1b[" in text
     assert "round 3 of 3" in text
-    assert "turns in all" in text
+    assert "difficulty" in text

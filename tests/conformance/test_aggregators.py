@@ -81,4 +81,6 @@ def test_state_can_be_handed_on(aggregator):
     weights = params("w")
     results = [update(k, params("d", k)) for k in range(3)]
     after, state = aggregate(aggregator, weights, results)
-    aggregator.aggregate(after, merged(aggregator, results), 0.5, state)
+    again, _ = aggregator.aggregate(after, merged(aggregator, results), 0.5, state)
+    assert np.isfinite(again.flat).all()
+    assert not np.array_equal(again.flat, after.flat)

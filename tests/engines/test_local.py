@@ -38,6 +38,7 @@ ODDITIES = """
 import os, signal, time
 from dataclasses import dataclass
 from pathlib import Path
+import torch
 from mmfl.data import Synthetic
 from torch import nn
 
@@ -57,6 +58,24 @@ class Odd:
         if self.how == "builds not":
             raise RuntimeError("no such layer")
         return Net(self.path, self.how, shape[0], outputs)
+
+@dataclass(frozen=True)
+class Moving:
+    def build(self, shape, outputs):
+        return MovingNet(shape[0], outputs)
+
+class MovingNet(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(inputs, outputs), nn.BatchNorm1d(inputs)
+        self.register_buffer("mean", torch.zeros(inputs))
+        self.register_buffer("cache", torch.ones(1), persistent=False)
+
+    def forward(self, x):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+            self.cache += 1
+        return self.layer(self.norm(x) - self.mean) * self.cache.sqrt()
 
 class Net(nn.Module):
     def __init__(self, path, how, inputs, outputs):
@@ -142,6 +161,20 @@ def test_sums_formed_by_workers_and_refused_updates_give_the_bits_of_the_inline_
         assert one.failures == other.failures
         assert 0 < len(one.failures) < 80
         assert np.array_equal(ours.clients.norm, theirs.clients.norm, equal_nan=True)
+
+
+def test_a_model_with_moving_buffers_has_the_same_bits_on_any_number_of_workers(odd):
+    text = odd("works").to_toml()
+    sets = ["clients.count=9", "rounds=3", "tasks.odd.dataset.train=400"]
+    sets.append("tasks.odd.model.kind=oddities:Moving")
+    prints = set()
+    for engine in ("engine.kind=inline", "engine.workers=1", "engine.workers=3"):
+        made = Experiment.from_toml(text, sets=[*sets, engine], allow_imports=True)
+        *_, (state, record) = mmfl.rounds(made)
+        prints.add(state.fingerprint)
+        assert record.failures == ()
+    assert len(prints) == 1
+    assert np.abs(state.params["odd"]["mean"]).max() > 0.01
 
 
 def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):

@@ -77,19 +77,16 @@ class View:
     def _picture(self, record: RoundRecord) -> Group:
         table = Table(box=None, pad_edge=False)
         table.add_column("task")
-        for title in ("accuracy", "difficulty", "clients now", "turns in all"):
+        for title in ("accuracy", "difficulty", "clients", "turns"):
             table.add_column(title, justify="right")
-        table.add_column("")
+        wide = self._console.width >= 80
         for task in record.tasks:
             metric = record.metric[task]
-            table.add_row(
-                task,
-                _share(metric),
-                _share(record.difficulty[task]),
-                str(record.clients[task]),
-                str(self._turns[task]),
-                ProgressBar(total=1, completed=0 if math.isnan(metric) else metric, width=24),
-            )
+            row = (_share(metric), _share(record.difficulty[task]))
+            turns = (str(record.clients[task]), str(self._turns[task]))
+            part = 0 if math.isnan(metric) else metric
+            bar = (ProgressBar(total=1, completed=part, width=24),) if wide else ()
+            table.add_row(task, *row, *turns, *bar)
         gone = time.monotonic() - self._start
         left = gone / record.round * (self._rounds - record.round)
         failed = f", {self._failures} client turns failed" if self._failures else ""
