@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import one_line
 from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder
 from mmfl.data.load import load_arrays
 from mmfl.errors import DataError
@@ -37,12 +38,7 @@ def write(path: Path, **changes: Any) -> Npz:
 
 def refused(act: Callable[[], object]) -> str:
     """The one line that says what is wrong with the data."""
-    with pytest.raises(DataError) as caught:
-        act()
-    message = str(caught.value)
-    assert message
-    assert "\n" not in message
-    return message
+    return one_line(DataError, act)
 
 
 # Reading npz files

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
+from helpers import one_line
 from mmfl.data import HalfClasses, Iid, Shards
 from mmfl.errors import DataError
 from mmfl.rng import stream
@@ -35,12 +36,7 @@ def sized(shards: Shards, clients: int) -> list[int]:
 
 def refused(act: Callable[[], object]) -> str:
     """The one line that says why the data cannot be shared out."""
-    with pytest.raises(DataError) as caught:
-        act()
-    message = str(caught.value)
-    assert message
-    assert "\n" not in message
-    return message
+    return one_line(DataError, act)
 
 
 def classes_of(share: float, labels: Labels) -> int:

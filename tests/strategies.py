@@ -1,0 +1,115 @@
+"""Experiments made up by hypothesis."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import strategies as st
+
+from mmfl.aggregate import Checks
+from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform
+from mmfl.data import HalfClasses, Iid, Named, Npz, Synthetic
+from mmfl.engines import Inline, Local
+from mmfl.evaluate import Error, Loss
+from mmfl.experiment import Clients, Evaluate, Experiment, LocalOverride, LocalTraining, Task
+from mmfl.models import Cnn, Mlp
+from mmfl.schedule import Constant, Inverse
+
+positive = st.floats(0, 1e300, exclude_min=True)
+share = st.floats(0, 1, exclude_min=True)
+below_one = st.floats(0, 1, exclude_max=True)
+counts = st.integers(1, 10**6)
+samplings = st.sampled_from(["independent", "stratified"])
+schedules = st.builds(Constant, positive) | st.builds(Inverse, positive, positive)
+allocators = st.one_of(
+    st.builds(FedFair, st.floats(1) | st.just(math.inf), samplings, st.integers(0, 9)),
+    st.builds(Uniform, samplings, st.integers(0, 9)),
+    st.just(RoundRobin()),
+    st.just(Sequential()),
+)
+ranges = st.tuples(counts, counts).map(sorted).map(tuple)
+points = st.none() | counts | ranges
+partitions = st.one_of(
+    st.builds(Iid, points, st.booleans()), st.builds(HalfClasses, share, points, st.booleans())
+)
+datasets = st.one_of(
+    st.builds(Named, st.from_regex(r"[A-Z][a-zé_ 0-9.\"'\\\n-]*", fullmatch=True)),
+    st.builds(Npz, st.text(min_size=1)),
+    st.builds(
+        Synthetic,
+        st.integers(2, 99),
+        st.lists(counts, min_size=1, max_size=3).map(tuple),
+        counts,
+        counts,
+        st.floats(0, 1e9),
+        st.integers(0, 2**63 - 1),
+    ),
+)
+models = st.one_of(
+    st.builds(Mlp, st.lists(counts, max_size=3).map(tuple), below_one),
+    st.builds(Cnn, st.tuples(counts, counts), st.sampled_from([1, 3, 5]), counts, below_one),
+)
+kernels = st.sampled_from(["auto", "reference"])
+work = st.one_of(
+    st.just({}), st.fixed_dictionaries({"epochs": counts}), st.fixed_dictionaries({"steps": counts})
+)
+settings_of_local = st.builds(
+    dict.__or__,
+    work,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "batch_size": counts,
+            "lr": schedules,
+            "momentum": below_one,
+            "weight_decay": st.floats(0, 1e9),
+            "remainder": st.sampled_from(["keep", "drop"]),
+        },
+    ),
+)
+
+
+@st.composite
+def tasks(draw: st.DrawFn, name: str) -> Task:
+    own = draw(settings_of_local)
+    flat = draw(st.sets(st.sampled_from(sorted(own)))) if own else set()
+    return Task(
+        name,
+        draw(datasets),
+        draw(models),
+        draw(partitions),
+        kernel=draw(st.none() | kernels),
+        local=LocalOverride(**{key: own[key] for key in own if key not in flat}),
+        **{key: own[key] for key in flat},
+    )
+
+
+@st.composite
+def experiments(draw: st.DrawFn) -> Experiment:
+    count = draw(st.integers(1, 5))
+    each = st.lists(st.floats(0, 1), min_size=count, max_size=count).filter(any).map(tuple)
+    names = st.from_regex(r"[A-Za-z0-9_é][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
+    return Experiment(
+        rounds=draw(counts),
+        clients=Clients(count, draw(share | each)),
+        tasks=tuple(
+            draw(tasks(name))
+            for name in draw(st.lists(names, min_size=1, max_size=3, unique_by=str.casefold))
+        ),
+        seed=draw(st.integers(0, 2**63 - 1)),
+        precision=draw(st.sampled_from(["float32", "bf16"])),
+        kernel=draw(kernels),
+        score=draw(st.sampled_from([Error(), Loss()])),
+        score_split=draw(st.sampled_from(["validation", "test"])),
+        score_source=draw(st.sampled_from(["server", "clients"])),
+        score_clients=draw(st.none() | counts),
+        validation=draw(st.floats(0, 1, exclude_min=True, exclude_max=True)),
+        local=LocalTraining(**draw(settings_of_local)),
+        allocator=draw(allocators),
+        checks=Checks(draw(positive | st.just(math.inf))),
+        evaluate=draw(st.builds(Evaluate, counts, counts)),
+        engine=draw(
+            st.just(Inline())
+            | st.builds(Local, st.just("auto") | counts, st.none() | st.floats(0.1, 1e9))
+        ),
+    )
