@@ -226,6 +226,18 @@ def test_a_worker_that_is_killed_while_it_starts_is_replaced(odd, tmp_path, monk
     assert [record.failures for record in records] == [(), ()]
 
 
+def test_workers_that_are_always_killed_while_they_start_are_one_sentence(
+    odd, tmp_path, monkeypatch
+):
+    doomed = tmp_path / "python"
+    doomed.write_text("#!/bin/sh\nkill -9 $$\n")
+    doomed.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(doomed))
+    with pytest.raises(EngineError, match=r"killed by signal 9, 10 times, before it was ready$"):
+        list(mmfl.rounds(odd("works")))
+    assert children() == []
+
+
 def test_breaking_out_of_the_loop_ends_the_workers(odd):
     before = children()
     for _, record in mmfl.rounds(odd("works")):

@@ -3,7 +3,8 @@
 A worker is ``python -m mmfl.engines.worker`` at the other end of a socket pair (no fork, and no
 surprise for scripts without a main guard). Requests and replies are JSON; large arrays travel
 through mapped files. A worker that dies is replaced and its request is asked again; a request that
-has cost three workers their lives, or that outlasts `timeout`, is answered with {"failed": why}.
+has cost three workers their lives, or that outlasts `timeout`, is answered with {"failed": why}. A
+worker that is killed while it starts is to blame on nobody: ten in a row, and the pool gives up.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = ["Message", "Pool"]
 
 Message = dict[str, Any]
 LIVES = 3
+STARTS = 10
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _KEEP_MEMORY = {  # else glibc gives each batch's memory back to the system, and asks for it again
@@ -216,10 +218,12 @@ class Pool:
         if not worker.ready:
             code, words = worker.process.wait(), worker.last_words()
             self._stillborn += 1
-            if code > 0 or self._stillborn >= LIVES:
+            if code > 0 or self._stillborn >= STARTS:
                 worker.end()
                 how = (
-                    f"ended with exit code {code}" if code > 0 else f"was killed by signal {-code}"
+                    f"ended with exit code {code}"
+                    if code > 0
+                    else f"was killed by signal {-code}, {STARTS} times,"
                 )
                 said = f": {words}" if words else ""
                 raise EngineError(f"a worker process {how} before it was ready{said}")
