@@ -178,6 +178,18 @@ def test_what_an_aggregator_leaves_unread_is_counted_all_the_same():
         assert record.samples == 60
 
 
+def test_a_sum_is_used_only_with_the_address_that_was_asked_for():
+    def turn(job, params):
+        if job.address.client != 3:
+            return step(job, params)
+        stale = job.address._replace(round=99)
+        return dataclasses.replace(step(job, params), address=stale, delta=None)
+
+    for _, record in play(mock(turn, merges=True)):
+        assert [(f.address.client, f.reason) for f in record.failures] == [(3, "address")]
+        assert sum(record.clients.values()) == 11
+
+
 def test_a_state_of_another_experiment_is_refused_but_more_rounds_are_fine():
     engine = mock()
     state, _ = play(engine)[-1]

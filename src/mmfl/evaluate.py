@@ -103,7 +103,7 @@ def scores(
     failures: list[ClientFailure] = []
     pieces = engine.evaluate(changed, split, asked)
     if asked is not None:
-        gate = _Judges(asked, population, state, failures)
+        gate = _Judges(experiment.run_id, asked, population, state, failures)
         pieces = iter([piece for piece in pieces if gate.lets_through(piece)])
         gate.close()
     seen = combine(pieces)
@@ -118,6 +118,7 @@ def scores(
 class _Judges:
     """The gate for clients' evaluations: one answer from each that was asked, within its limits."""
 
+    run_id: str
     asked: Mapping[str, Ids]
     population: Population
     state: State
@@ -149,7 +150,8 @@ class _Judges:
                     self._note(task, client, "evaluation", "no answer")
 
     def _note(self, task: str, client: int, reason: str, detail: str) -> None:
-        address = Address("", self.state.round, task, client, self.state.versions[task])
+        version = self.state.versions[task]
+        address = Address(self.run_id, self.state.round, task, client, version)
         self.failures.append(ClientFailure(address, reason, detail))
 
     def _sane(self, found: Evaluation) -> bool:

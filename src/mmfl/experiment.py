@@ -94,6 +94,11 @@ class Experiment:
         """SHA-256 over all that decides the result (the engine does not)."""
         return self._hash("engine")
 
+    @property
+    def run_id(self) -> str:
+        """How jobs and updates name the run they belong to."""
+        return self.digest[:16]
+
     @cached_property
     def lineage(self) -> str:
         """SHA-256 over all that decides the first rounds: more `rounds` continue the same run."""

@@ -136,7 +136,7 @@ def jobs_of(
     experiment: Experiment, view: View, assignments: Assignments, state: State
 ) -> list[Job]:
     """One job per assignment: task after task, each by ascending client."""
-    t, tasks, run = view.round, view.tasks, experiment.digest[:16]
+    t, tasks, run = view.round, view.tasks, experiment.run_id
     work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
     order = np.lexsort((assignments.clients, assignments.tasks))
     return [
@@ -189,10 +189,11 @@ class Turns:
         address = job.address
         column = self.view.tasks.index(address.task)
         ours = self.engine.merges and self.experiment.aggregator.mergeable
+        summed = ours and isinstance(result, ClientUpdate) and result.delta is None
         if isinstance(result, ClientFailure):
             partial = result.partial if ours else None
             result = ClientFailure(address, str(result.reason), str(result.detail), partial)
-        elif not (ours and isinstance(result, ClientUpdate) and result.delta is None):
+        elif not summed or result.address != address:
             row = np.searchsorted(self.view.clients, address.client)
             holds = int(self.view.sizes[row, column])
             layout = self.state.params[address.task].layout
