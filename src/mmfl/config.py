@@ -13,7 +13,7 @@ import dataclasses
 import importlib
 import tomllib
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Annotated, Any, TypeVar, dataclass_transform
@@ -31,6 +31,7 @@ __all__ = [
     "Flag",
     "Natural",
     "NonNegative",
+    "OwnFunction",
     "Positive",
     "Share",
     "Text",
@@ -84,6 +85,18 @@ def component(cls: type[T]) -> type[T]:
     return typing.cast("type[T]", made)
 
 
+@dataclasses.dataclass(frozen=True)
+class OwnFunction:
+    """A function of the user's, by its import path, and the keywords that it is given."""
+
+    path: str
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, *args: Any) -> Any:
+        """Import it, call it."""
+        return _import(self.path)(*args, **self.options)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Family:
     """One literal table of kinds, and the way from a configuration's table to a component.
@@ -95,6 +108,7 @@ class Family:
         default: The kind of a table that names none, e.g. ``[engine] workers = 2``.
         scalar: (kind, field) of the member that a bare value stands for, e.g. ``lr = 0.01``.
         optional: Whether None may stand for "not set".
+        function: Makes a member of a user's plain function; it keeps it as its field `function`.
     """
 
     name: str
@@ -103,6 +117,7 @@ class Family:
     default: str | None = None
     scalar: tuple[str, str] | None = None
     optional: bool = False
+    function: Callable[[OwnFunction], Any] | None = None
 
     def parse(self, value: object) -> Any:
         """A member from a table with `kind`, a bare kind, a bare scalar, or the member itself."""
@@ -110,6 +125,8 @@ class Family:
             return None
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._member(value, type(value).__name__)
+        if self.function is not None and callable(value) and hasattr(value, "__qualname__"):
+            return self._of_function(f"{value.__module__}:{value.__qualname__}", {})
         bare = False
         if isinstance(value, str) and (value in self.table or not self.scalar or ":" in value):
             value = {"kind": value}
@@ -123,6 +140,8 @@ class Family:
         if not isinstance(kind, str):
             raise problem(f"needs a 'kind' ({did_you_mean('', self.table)})")
         cls = self._class_of(kind)
+        if not isinstance(cls, type):
+            return self._of_function(kind, fields)
         names = {field.name for field in dataclasses.fields(cls) if field.init}
         for key in fields:
             if key not in names:
@@ -140,6 +159,9 @@ class Family:
         for kind, cls in self.table.items():
             if type(member) is cls:
                 return kind
+        own = getattr(member, "function", None)
+        if isinstance(own, OwnFunction):
+            return own.path
         return f"{type(member).__module__}:{type(member).__qualname__}"
 
     def dump(self, member: Any) -> Any:
@@ -149,9 +171,17 @@ class Family:
             value = getattr(member, self.scalar[1])
             if not (isinstance(value, str) and (value in self.table or ":" in value)):
                 return dump(value)
-        return {"kind": kind, **dump(member)}
+        own = getattr(member, "function", None)
+        options = own.options if isinstance(own, OwnFunction) else dump(member)
+        return {"kind": kind, **options}
 
-    def _class_of(self, kind: str) -> type[Any]:
+    def _of_function(self, path: str, options: Mapping[str, Any]) -> Any:
+        if "<" in path:  # a lambda, or a function inside a function
+            raise problem(f"{path!r} cannot be imported again; give a function of a module's own")
+        assert self.function is not None
+        return self.function(OwnFunction(path, options))
+
+    def _class_of(self, kind: str) -> Any:
         if kind in self.table:
             return self.table[kind]
         if ":" not in kind:
@@ -163,6 +193,8 @@ class Family:
                 "kind",
             )
         found = _import(kind)
+        if self.function is not None and callable(found) and not isinstance(found, type):
+            return found
         if not isinstance(found, type) or not dataclasses.is_dataclass(found):
             raise problem(f"{kind!r} must be a dataclass, so that it can be written down", "kind")
         return found

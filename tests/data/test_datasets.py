@@ -93,12 +93,15 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"x_train": np.zeros((6, 4, 5), np.int64)}, "x_train must be uint8 or floating point"),
+        (
+            {"x_train": np.zeros((6, 4, 5), np.int64)},
+            "x_train must be bytes, real or whole numbers",
+        ),
         (
             {"x_train": np.zeros((6, 4, 5), bool)},
-            "x_train must be uint8 or floating point, got bool",
+            "x_train must be bytes, real or whole numbers, got bool",
         ),
-        ({"x_test": np.array([["a"]] * 4)}, "x_test must be uint8 or floating point, got <U1"),
+        ({"x_test": np.array([["a"]] * 4)}, "x_test must be bytes, real or whole numbers, got <U1"),
         (
             {"x_train": np.zeros(6)},
             "x_train must be N x features or N x H x W (x C), got shape (6,)",
@@ -110,13 +113,13 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
         ),
         (
             {"y_train": np.zeros(6)},
-            "y_train must be a vector of whole numbers, got float64 of shape",
+            "y_train and y_test must both be class numbers or both real numbers, got float64",
         ),
         (
             {"y_train": np.zeros((6, 1), int)},
-            "y_train must be a vector of whole numbers, got int64",
+            "y_train and y_test differ in an example's shape, (1,) and ()",
         ),
-        ({"y_test": np.zeros(4, bool)}, "y_test must be a vector of whole numbers, got bool"),
+        ({"y_test": np.zeros(4, bool)}, "y_test must be class numbers or real numbers, got bool"),
         (
             {"y_train": np.zeros(5, int)},
             "x_train and y_train must have one positive length, got 6 and 5",
@@ -127,10 +130,10 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
         ),
         (
             {"y_train": np.array([0, 1, -2, 0, 1, 2])},
-            "y_train must be class numbers from 0 to 65535, got -2",
+            "y_train must be class numbers from 0 to 1048575, got -2",
         ),
-        ({"x_train": np.full((6, 4, 5), np.nan)}, "x_train must be finite, got nan"),
-        ({"x_test": np.full((4, 4, 5), -np.inf)}, "x_test must be finite, got -inf"),
+        ({"x_train": np.full((6, 4, 5), np.nan)}, "x_train must be finite in float32, got nan"),
+        ({"x_test": np.full((4, 4, 5), -np.inf)}, "x_test must be finite in float32, got -inf"),
         (
             {"x_test": np.zeros((4, 4, 6), np.uint8)},
             "x_train and x_test differ in an example's shape",

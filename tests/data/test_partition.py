@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from helpers import one_line
 from mmfl.data import HalfClasses, Iid, Shards
+from mmfl.data.arrays import Examples
 from mmfl.errors import DataError
 from mmfl.rng import stream
 
@@ -59,7 +60,7 @@ def cuts(draw: st.DrawFn) -> tuple[Any, Labels, int]:
 def test_a_cut_obeys_its_laws(cut: tuple[Any, Labels, int], seed: int) -> None:
     partition, labels, clients = cut
     try:
-        shards = partition.split(labels, clients, rng=stream(seed, "p"))
+        shards = partition.split(Examples.of(labels), clients, rng=stream(seed, "p"))
     except DataError:
         reject()
     rows = held(shards, clients)
@@ -81,7 +82,7 @@ def test_a_cut_obeys_its_laws(cut: tuple[Any, Labels, int], seed: int) -> None:
 @given(labellings, st.integers(1, 80), st.integers(0, 2**40))
 def test_iid_shares_all_data_out_evenly_by_default(labels: Labels, clients: int, seed: int) -> None:
     assume(clients <= len(labels))
-    rows = held(Iid().split(labels, clients, rng=stream(seed, "p")), clients)
+    rows = held(Iid().split(Examples.of(labels), clients, rng=stream(seed, "p")), clients)
     assert sorted(chain(*rows)) == list(range(len(labels)))
     assert {len(mine) for mine in rows} <= {len(labels) // clients, -(-len(labels) // clients)}
 
@@ -89,7 +90,7 @@ def test_iid_shares_all_data_out_evenly_by_default(labels: Labels, clients: int,
 @given(labellings, st.integers(0, 2**40))
 def test_half_classes_with_all_classes_shares_all_data_out(labels: Labels, seed: int) -> None:
     clients = min(5, len(labels))
-    shards = HalfClasses(share=1.0).split(labels, clients, rng=stream(seed, "p"))
+    shards = HalfClasses(share=1.0).split(Examples.of(labels), clients, rng=stream(seed, "p"))
     assert sorted(chain(*held(shards, clients))) == list(range(len(labels)))
 
 
@@ -110,7 +111,7 @@ def draws(draw: st.DrawFn) -> tuple[Any, Labels]:
 @given(draws(), st.integers(0, 2**40))
 def test_a_draw_obeys_its_laws(drawn: tuple[Any, Labels], seed: int) -> None:
     partition, labels = drawn
-    shards = partition.split(labels, 10, rng=stream(seed, "p"))
+    shards = partition.split(Examples.of(labels), 10, rng=stream(seed, "p"))
     rows = held(shards, 10)
     low, high = partition.points
     assert sized(shards, 10) == list(map(len, rows))
@@ -127,8 +128,8 @@ def test_with_overlap_other_clients_do_not_matter(
     drawn: tuple[Any, Labels], clients: int, seed: int
 ) -> None:
     partition, labels = drawn
-    few = partition.split(labels, clients, rng=stream(seed, "p"))
-    many = partition.split(labels, 10**9, rng=stream(seed, "p"))
+    few = partition.split(Examples.of(labels), clients, rng=stream(seed, "p"))
+    many = partition.split(Examples.of(labels), 10**9, rng=stream(seed, "p"))
     backwards = [many.shard(client).tolist() for client in reversed(range(clients))]
     assert held(few, clients) == backwards[::-1]
     assert few.sizes(np.array([clients - 1])).tolist() == sized(many, clients)[-1:]
@@ -140,7 +141,8 @@ def test_the_address_decides(kind: type, overlap: bool) -> None:
     labels = np.arange(4000) % 10
     partition = kind(points=(20, 60), overlap=overlap)
     one, same, other = (
-        partition.split(labels, 20, rng=stream(seed, "partition", "task")) for seed in (1, 1, 2)
+        partition.split(Examples.of(labels), 20, rng=stream(seed, "partition", "task"))
+        for seed in (1, 1, 2)
     )
     assert held(one, 20) == held(same, 20)
     assert sized(one, 20) != sized(other, 20)
@@ -149,14 +151,16 @@ def test_the_address_decides(kind: type, overlap: bool) -> None:
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_sizes_reach_both_ends_of_the_range(overlap: bool) -> None:
-    shards = Iid(points=(2, 4), overlap=overlap).split(np.zeros(400, np.int64), 100, rng=RNG)
+    shards = Iid(points=(2, 4), overlap=overlap).split(
+        Examples.of(np.zeros(400, np.int64)), 100, rng=RNG
+    )
     assert set(sized(shards, 100)) == {2, 3, 4}
 
 
 @pytest.mark.parametrize("overlap", [False, True])
 def test_clients_have_different_halves_of_the_classes(overlap: bool) -> None:
     labels = np.arange(4000) % 10
-    shards = HalfClasses(points=100, overlap=overlap).split(labels, 20, rng=RNG)
+    shards = HalfClasses(points=100, overlap=overlap).split(Examples.of(labels), 20, rng=RNG)
     halves = {tuple(sorted(set(labels[shards.shard(client)].tolist()))) for client in range(20)}
     assert {len(half) for half in halves} == {5}
     assert len(halves) > 10
@@ -164,14 +168,14 @@ def test_clients_have_different_halves_of_the_classes(overlap: bool) -> None:
 
 def test_a_client_has_its_classes_in_equal_parts() -> None:
     labels = np.arange(4000) % 10
-    shards = HalfClasses(points=100).split(labels, 20, rng=RNG)
+    shards = HalfClasses(points=100).split(Examples.of(labels), 20, rng=RNG)
     for client in range(20):
         assert set(np.unique(labels[shards.shard(client)], return_counts=True)[1]) == {20}
 
 
 def test_iid_clients_see_all_classes() -> None:
     labels = np.repeat(np.arange(4), 250)
-    shards = Iid().split(labels, 5, rng=RNG)
+    shards = Iid().split(Examples.of(labels), 5, rng=RNG)
     for client in range(5):
         assert np.bincount(labels[shards.shard(client)], minlength=4).min() > 20
 
@@ -196,15 +200,17 @@ def test_too_little_data_is_one_sentence(
     kind: type, settings: dict[str, Any], clients: int, parts: list[str]
 ) -> None:
     labels = np.arange(20) % 4
-    message = refused(lambda: kind(**settings).split(labels, clients, rng=RNG))
+    message = refused(lambda: kind(**settings).split(Examples.of(labels), clients, rng=RNG))
     assert [part for part in parts if part not in message] == []
 
 
 def test_half_classes_says_when_a_clients_classes_are_too_few() -> None:
     labels = np.array([0] * 15 + [1] * 5)
-    message = refused(lambda: HalfClasses(points=6, overlap=True).split(labels, 2, rng=RNG))
+    message = refused(
+        lambda: HalfClasses(points=6, overlap=True).split(Examples.of(labels), 2, rng=RNG)
+    )
     assert message == "points up to 6 exceed the 5 examples to draw from"
-    message = refused(lambda: HalfClasses(points=10).split(labels, 2, rng=RNG))
+    message = refused(lambda: HalfClasses(points=10).split(Examples.of(labels), 2, rng=RNG))
     assert "needs 10 examples of its 1 classes" in message
     assert "overlap = true" in message
 
@@ -215,7 +221,7 @@ def test_half_classes_shares_out_all_data_whatever_the_seed(clients: int, share:
     labels = np.repeat(np.arange(10), 100)
     some = max(1, round(share * 10))
     for seed in range(20):
-        shards = HalfClasses(share=share).split(labels, clients, rng=stream(seed, "p"))
+        shards = HalfClasses(share=share).split(Examples.of(labels), clients, rng=stream(seed, "p"))
         rows = held(shards, clients)
         everything = sorted(chain(*rows))
         assert everything == sorted(set(everything))
@@ -227,5 +233,5 @@ def test_half_classes_shares_out_all_data_whatever_the_seed(clients: int, share:
 def test_half_classes_uses_nearly_all_data_where_points_ask_for_it() -> None:
     labels = np.repeat(np.arange(10), 100)
     for seed in range(20):
-        shards = HalfClasses(points=24).split(labels, 40, rng=stream(seed, "p"))
+        shards = HalfClasses(points=24).split(Examples.of(labels), 40, rng=stream(seed, "p"))
         assert len(set(chain(*held(shards, 40)))) == 960

@@ -1,6 +1,15 @@
 """Data sets, their partition among clients, and the federation that results."""
 
-from mmfl.data.datasets import DATASETS, Arrays, Dataset, Named, Npz, Synthetic, data_folder
+from mmfl.data.arrays import Arrays, Examples
+from mmfl.data.datasets import (
+    DATASETS,
+    Dataset,
+    FromFunction,
+    Named,
+    Npz,
+    Synthetic,
+    data_folder,
+)
 from mmfl.data.federation import Federation, SimulatedFederation, simulate
 from mmfl.data.partition import PARTITIONS, HalfClasses, Iid, Partition, Shards
 
@@ -9,7 +18,9 @@ __all__ = [
     "PARTITIONS",
     "Arrays",
     "Dataset",
+    "Examples",
     "Federation",
+    "FromFunction",
     "HalfClasses",
     "Iid",
     "Named",

@@ -1,7 +1,7 @@
 """Data sets: what a task learns from. `DATASETS` is the family's table.
 
-An npz file holds `x_train, y_train, x_test, y_test` (and no pickles); x is N x H x W, N x H x W x C
-or N x features, uint8 or floating point; y is whole numbers from 0. A bare name in a configuration,
+An npz file holds `x_train, y_train, x_test, y_test` (and no pickles) under the rules of
+`Arrays.checked`; so does what a function of yours returns. A bare name in a configuration,
 ``dataset = "mnist"``, means ``mnist.npz`` in the folder that ``--data-dir`` or MMFL_DATA names.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -17,33 +18,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from mmfl.config import Count, Family, Natural, NonNegative, Text, component
+from mmfl.config import Count, Family, Natural, NonNegative, OwnFunction, Text, component
+from mmfl.data.arrays import PARTS, Arrays
 from mmfl.errors import DataError, did_you_mean
 from mmfl.rng import stream
+from mmfl.sentences import short
 
-__all__ = ["DATASETS", "Arrays", "Dataset", "Named", "Npz", "Synthetic", "data_folder"]
+__all__ = ["DATASETS", "Dataset", "FromFunction", "Named", "Npz", "Synthetic", "data_folder"]
 
 Labels = npt.NDArray[np.int64]
-_PARTS = ("x_train", "y_train", "x_test", "y_test")
-
-
-@dataclass(frozen=True, eq=False)
-class Arrays:
-    """A data set in memory: examples by row, labels as whole numbers below `classes`."""
-
-    x_train: npt.NDArray[Any]
-    y_train: Labels
-    x_test: npt.NDArray[Any]
-    y_test: Labels
-    classes: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """An example's shape as a model sees it: (features,) or (channels, height, width)."""
-        shape = self.x_train.shape[1:]
-        if len(shape) == 1:
-            return shape
-        return (1, *shape) if len(shape) == 2 else (shape[2], shape[0], shape[1])
 
 
 class Dataset(Protocol):
@@ -133,11 +116,38 @@ class Synthetic:
         return Arrays(*draw(self.train), *draw(self.test), self.classes)
 
 
+@dataclass(frozen=True)
+class FromFunction:
+    """What a function of the user's returns: `Arrays`, a table of arrays, or four arrays.
+
+    See `Arrays.checked` for the table's keys: x_train, y_train, x_test, y_test, or `clients`.
+    """
+
+    function: OwnFunction
+
+    def load(self, data_dir: Path | None) -> Arrays:
+        """Call it."""
+        found = self.function()
+        where = f"data set {self.function.path!r}"
+        if isinstance(found, Arrays):
+            own = {name: getattr(found, name) for name in (*PARTS, "classes", "groups")}
+            found = {name: value for name, value in own.items() if value is not None}
+        elif isinstance(found, Sequence) and len(found) == len(PARTS):
+            found = dict(zip(PARTS, found, strict=True))
+        if not isinstance(found, Mapping):
+            raise DataError(
+                f"{where} must return x_train, y_train, x_test, y_test, or a table of them, "
+                f"got {short(found)}"
+            )
+        return Arrays.checked(where, found)
+
+
 DATASETS = Family(
     name="data set",
     table={"named": Named, "npz": Npz, "synthetic": Synthetic},
     needs=("load",),
     scalar=("named", "name"),
+    function=FromFunction,
 )
 
 
@@ -156,50 +166,16 @@ def _what_is_wrong(path: Path) -> str:
 
 def _read_npz(path: Path) -> Arrays:
     parts: dict[str, npt.NDArray[Any]] = {}
+    where = f"data set {str(path)!r}"
     try:
         with path.open("rb") as stream_:
             if not zipfile.is_zipfile(stream_):
-                raise DataError(f"data set {str(path)!r} is no npz file")
+                raise DataError(f"{where} is no npz file")
             with np.load(stream_, allow_pickle=False) as file:
-                parts = {name: file[name] for name in (*_PARTS, "classes") if name in file}
+                parts = {name: file[name] for name in (*PARTS, "classes", "groups") if name in file}
     except DataError:
         raise
     except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
         said = str(error) or type(error).__name__
-        raise DataError(f"data set {str(path)!r} cannot be read: {said}") from None
-    for name in _PARTS:
-        if not isinstance(parts.get(name), np.ndarray):
-            raise DataError(f"data set {str(path)!r} has no array {name!r}")
-    names = parts.get("classes", np.array(""))
-    if names.ndim == 0 and names.dtype.kind == "U":  # one letter per class
-        names = np.array(list(str(names)))
-    if names.ndim != 1:
-        raise DataError(f"data set {str(path)!r}: classes must be a list of names, or a word")
-    x_train, y_train, x_test, y_test = (parts[name] for name in _PARTS)
-    for part, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
-        _check(str(path), part, x, y)
-    if x_train.shape[1:] != x_test.shape[1:]:
-        raise DataError(f"data set {str(path)!r}: x_train and x_test differ in an example's shape")
-    classes = max(len(names), int(y_train.max()) + 1, int(y_test.max()) + 1)
-    return Arrays(x_train, y_train.astype(np.int64), x_test, y_test.astype(np.int64), classes)
-
-
-def _check(path: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
-    """The rules for one split of a data set."""
-    if x.dtype != np.uint8 and x.dtype.kind != "f":
-        rule = f"x_{part} must be uint8 or floating point, got {x.dtype}"
-    elif not 2 <= x.ndim <= 4 or 0 in x.shape[1:]:
-        rule = f"x_{part} must be N x features or N x H x W (x C), got shape {x.shape}"
-    elif y.dtype.kind not in "iu" or y.ndim != 1:
-        rule = f"y_{part} must be a vector of whole numbers, got {y.dtype} of shape {y.shape}"
-    elif len(x) != len(y) or len(x) == 0:
-        rule = f"x_{part} and y_{part} must have one positive length, got {len(x)} and {len(y)}"
-    elif y.min() < 0 or y.max() >= 2**16:
-        wrong = y.min() if y.min() < 0 else y.max()
-        rule = f"y_{part} must be class numbers from 0 to 65535, got {wrong}"
-    elif x.dtype.kind == "f" and not np.isfinite(x).all():
-        place = np.argwhere(~np.isfinite(x))[0]
-        rule = f"x_{part} must be finite, got {x[tuple(place)]} in row {place[0]}"
-    else:
-        return
-    raise DataError(f"data set {path!r}: {rule}")
+        raise DataError(f"{where} cannot be read: {said}") from None
+    return Arrays.checked(where, parts)

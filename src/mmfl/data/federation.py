@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.data.datasets import Arrays
+from mmfl.data.arrays import Arrays
 from mmfl.data.partition import Shards
 from mmfl.errors import DataError, EngineError
 from mmfl.rng import stream
@@ -129,7 +129,8 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
         pool = np.sort(order[kept:])
         rng = stream(experiment.seed, "partition", task.name)
         try:
-            shards = task.partition.split(y[pool], experiment.clients.count, rng=rng)
+            examples = arrays[task.name].examples(pool)
+            shards = task.partition.split(examples, experiment.clients.count, rng=rng)
         except DataError as error:
             raise DataError(f"task {task.name!r}: {error}") from None
         except Exception as error:

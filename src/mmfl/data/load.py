@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmfl.data.datasets import Arrays, Dataset
+from mmfl.data.arrays import Arrays
+from mmfl.data.datasets import Dataset
 from mmfl.errors import DataError
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pydantic import BeforeValidator, WithJsonSchema
 
 from mmfl.config import Family, Flag, Share, component
+from mmfl.data.arrays import Examples
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 
@@ -42,10 +43,10 @@ class Shards(Protocol):
 
 
 class Partition(Protocol):
-    """Shares labelled examples out among clients 0, 1, ... K - 1."""
+    """Shares examples out among clients 0, 1, ... K - 1."""
 
-    def split(self, labels: Ints, clients: int, *, rng: Stream) -> Shards:
-        """Shards of the rows of `labels`; `DataError` if there is not enough data."""
+    def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
+        """Shards by places in `examples`; `DataError` if there is not enough data."""
         ...
 
 
@@ -160,13 +161,13 @@ class Iid:
     points: Points | None = None
     overlap: Flag = False
 
-    def split(self, labels: Ints, clients: int, *, rng: Stream) -> Shards:
+    def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
         """Cut a permutation, or let each client draw."""
         if self.overlap:
-            everything = np.arange(len(labels))
-            return _Drawn(_need_points(self.points, len(labels)), rng, lambda client: everything)
-        sizes = _cut_sizes(self.points, len(labels), clients, rng)
-        return _Cut(rng.child("cut").permutation(len(labels)), np.cumsum(sizes))
+            everything = np.arange(len(examples))
+            return _Drawn(_need_points(self.points, len(examples)), rng, lambda client: everything)
+        sizes = _cut_sizes(self.points, len(examples), clients, rng)
+        return _Cut(rng.child("cut").permutation(len(examples)), np.cumsum(sizes))
 
 
 @component
@@ -185,8 +186,9 @@ class HalfClasses:
     points: Points | None = None
     overlap: Flag = False
 
-    def split(self, labels: Ints, clients: int, *, rng: Stream) -> Shards:
+    def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
         """Deal the classes, then cut up each class; or let each client draw both."""
+        labels = examples.classes("half_classes")
         classes = np.unique(labels)
         some = max(1, round(self.share * len(classes)))
         order = rng.child("cut").permutation(len(labels))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pydantic import PlainValidator, WithJsonSchema
 
 from mmfl.config import Positive, component, dump
-from mmfl.data.datasets import Arrays
+from mmfl.data.arrays import Arrays
 from mmfl.data.federation import SimulatedFederation, simulate
 from mmfl.data.load import load_arrays
 from mmfl.engines.arena import Arena, reserve
@@ -172,7 +172,7 @@ class LocalEngine:
         """Map the data, each data set once, and tell the workers where it is."""
         parts = ("x_train", "y_train", "x_test", "y_test")
         distinct: dict[str, npt.NDArray[Any]] = {}
-        names: dict[str, tuple[list[str], int]] = {}
+        names: dict[str, tuple[list[str], int | None]] = {}
         for task, data in arrays.items():
             keys = [f"{id(data)}/{part}" for part in parts]
             distinct |= dict(zip(keys, (getattr(data, part) for part in parts), strict=True))

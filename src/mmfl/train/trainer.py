@@ -127,7 +127,7 @@ class Trainer:
             data, model = self.arrays[task], self.experiment.task(task).model
             try:
                 with _seeded(stream(self.experiment.seed, "initial", task)):
-                    module = model.build(data.shape, data.classes)
+                    module = model.build(data.shape, data.outputs)
                 self._residents[task] = Resident(module)
             except Exception as error:
                 raise EngineError(

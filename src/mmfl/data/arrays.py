@@ -1,0 +1,231 @@
+"""A data set in memory, and the rules that it must obey, wherever it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.errors import DataError, did_you_mean
+from mmfl.sentences import short
+
+__all__ = ["Arrays", "Examples"]
+
+Ints = npt.NDArray[np.int64]
+PARTS = ("x_train", "y_train", "x_test", "y_test")
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A data set: examples by row, and what a model is to make of each of them.
+
+    Attributes:
+        x_train: Training examples: N x features, N x H x W, N x H x W x C (bytes, real numbers, or
+            whole numbers such as tokens).
+        y_train: Their targets: int64 class numbers, or float32 real numbers (N, or N x width).
+        x_test: Test examples.
+        y_test: Their targets.
+        classes: How many classes there are; None for real targets.
+        groups: (N) int64: to which group (a person, a hospital) each training example belongs; the
+            partition `by_group` makes each group a client. None = there are none.
+    """
+
+    x_train: npt.NDArray[Any]
+    y_train: npt.NDArray[Any]
+    x_test: npt.NDArray[Any]
+    y_test: npt.NDArray[Any]
+    classes: int | None
+    groups: Ints | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """An example's shape as a model sees it: (features,) or (channels, height, width)."""
+        shape = self.x_train.shape[1:]
+        if len(shape) == 1:
+            return shape
+        return (1, *shape) if len(shape) == 2 else (shape[2], shape[0], shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model gives per example: one per class, or one per real target."""
+        if self.classes is not None:
+            return self.classes
+        return int(np.prod(self.y_train.shape[1:]))
+
+    def examples(self, rows: Ints) -> Examples:
+        """What a partition may know of these training rows."""
+        labels = self.y_train[rows] if self.classes is not None and self.y_train.ndim == 1 else None
+        return Examples(rows, labels, None if self.groups is None else self.groups[rows])
+
+    @classmethod
+    def checked(cls, where: str, parts: Mapping[str, Any]) -> Arrays:
+        """Arrays from named parts, or `DataError` with the first rule that is broken.
+
+        Args:
+            where: What the data is called in messages.
+            parts: x_train, y_train, x_test, y_test; optionally `classes` (their number, their
+                names, or a word with a letter for each) and `groups`. Instead of x_train and
+                y_train, `clients`: a list of one pair (x, y) per client.
+        """
+        parts = _joined(where, parts)
+        known = (*PARTS, "classes", "groups")
+        for name in parts:
+            if name not in known:
+                hint = did_you_mean(str(name), (*known, "clients"))
+                raise DataError(f"{where} has an unknown part {name!r}; {hint}")
+        for name in PARTS:
+            if name not in parts:
+                raise DataError(f"{where} has no array {name!r}")
+        x_train, y_train, x_test, y_test = (_array(where, name, parts[name]) for name in PARTS)
+        for part, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
+            _check(where, part, x, y)
+        for kind, one, other in (("x", x_train, x_test), ("y", y_train, y_test)):
+            if one.shape[1:] != other.shape[1:]:
+                raise DataError(
+                    f"{where}: {kind}_train and {kind}_test differ in an example's shape, "
+                    f"{one.shape[1:]} and {other.shape[1:]}"
+                )
+        real = y_train.dtype.kind == "f"
+        if real != (y_test.dtype.kind == "f"):
+            raise DataError(
+                f"{where}: y_train and y_test must both be class numbers or both real numbers, "
+                f"got {y_train.dtype} and {y_test.dtype}"
+            )
+        classes = None if real else _classes(where, parts.get("classes"), y_train, y_test)
+        target: npt.DTypeLike = np.float32 if real else np.int64
+        return cls(
+            _plain(x_train),
+            np.ascontiguousarray(y_train, target),
+            _plain(x_test),
+            np.ascontiguousarray(y_test, target),
+            classes,
+            _groups(where, parts.get("groups"), len(x_train)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """What a partition may know of the examples that it shares out.
+
+    Attributes:
+        rows: Their numbers in the training data, ascending.
+        labels: Their classes; None for real targets.
+        groups: Their groups; None if the data has none.
+    """
+
+    rows: Ints
+    labels: Ints | None
+    groups: Ints | None = None
+
+    @classmethod
+    def of(cls, labels: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Examples:
+        """Examples with these labels, numbered from 0."""
+        classes = np.asarray(labels, np.int64)
+        own = None if groups is None else np.asarray(groups, np.int64)
+        return cls(np.arange(len(classes)), classes, own)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def classes(self, kind: str) -> Ints:
+        """The labels, for a partition that cannot do without."""
+        if self.labels is None:
+            raise DataError(f"a {kind} partition needs one class number per example; use iid")
+        return self.labels
+
+
+def _joined(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Per-client pairs as one array with groups."""
+    parts = dict(parts)
+    if "clients" not in parts:
+        return parts
+    clients = parts.pop("clients")
+    for name in ("x_train", "y_train", "groups"):
+        if name in parts:
+            raise DataError(f"{where} has both clients and {name!r}; give one of them")
+    pairs = isinstance(clients, Sequence) and len(clients) > 0
+    if not pairs or not all(isinstance(c, Sequence) and len(c) == 2 for c in clients):
+        raise DataError(f"{where}: clients must be a list of pairs (x, y), got {short(clients)}")
+    xs = [_array(where, f"x of client {k}", pair[0]) for k, pair in enumerate(clients)]
+    ys = [_array(where, f"y of client {k}", pair[1]) for k, pair in enumerate(clients)]
+    for k, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        for kind, one, first in (("x", x, xs[0]), ("y", y, ys[0])):
+            if one.shape[1:] != first.shape[1:] or one.ndim == 0:
+                raise DataError(
+                    f"{where}: {kind} of client {k} has shape {one.shape}, "
+                    f"which does not fit client 0's {first.shape}"
+                )
+        if len(x) != len(y):
+            raise DataError(f"{where}: client {k} has {len(x)} examples and {len(y)} targets")
+    groups = np.repeat(np.arange(len(xs)), [len(x) for x in xs])
+    joined = {"x_train": np.concatenate(xs), "y_train": np.concatenate(ys), "groups": groups}
+    return parts | joined
+
+
+def _array(where: str, name: str, value: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except Exception as error:
+        raise DataError(f"{where}: {name} cannot be made an array: {error}") from None
+
+
+def _plain(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Bytes stay bytes; real numbers become float32, whole numbers int64."""
+    kind: npt.DTypeLike = {"f": np.float32, "i": np.int64}.get(x.dtype.kind, np.int64)
+    return np.ascontiguousarray(x if x.dtype == np.uint8 else x.astype(kind, copy=False))
+
+
+def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+    """The rules for one split of a data set."""
+    if x.dtype.kind not in "fiu":
+        rule = f"x_{part} must be bytes, real or whole numbers, got {x.dtype}"
+    elif not 2 <= x.ndim <= 4 or 0 in x.shape[1:]:
+        rule = f"x_{part} must be N x features or N x H x W (x C), got shape {x.shape}"
+    elif y.dtype.kind not in "fiu" or y.ndim == 0 or 0 in y.shape[1:]:
+        rule = f"y_{part} must be class numbers or real numbers, got {y.dtype} of shape {y.shape}"
+    elif len(x) != len(y) or len(x) == 0:
+        rule = f"x_{part} and y_{part} must have one positive length, got {len(x)} and {len(y)}"
+    elif y.dtype.kind in "iu" and (y.min() < 0 or y.max() >= 2**20):
+        wrong = y.min() if y.min() < 0 else y.max()
+        rule = f"y_{part} must be class numbers from 0 to {2**20 - 1}, got {wrong}"
+    else:
+        for name, array in (("x", x), ("y", y)):
+            finite = np.isfinite(array.astype(np.float32, copy=False))
+            if array.dtype.kind == "f" and not finite.all():
+                place = tuple(np.argwhere(~finite)[0].tolist())
+                said = f"{array[place]} in row {place[0]}"
+                raise DataError(f"{where}: {name}_{part} must be finite in float32, got {said}")
+        return
+    raise DataError(f"{where}: {rule}")
+
+
+def _classes(where: str, names: Any, *targets: npt.NDArray[Any]) -> int:
+    """How many classes: as many as are named, and at least as many as occur."""
+    found = max(int(y.max()) + 1 for y in targets)
+    if names is None:
+        return found
+    given = np.asarray(names)
+    if given.ndim == 0 and given.dtype.kind in "iu":
+        if int(given) < found:
+            raise DataError(f"{where}: classes = {int(given)}, but there is a class {found - 1}")
+        return int(given)
+    if given.ndim == 0 and given.dtype.kind == "U":  # one letter per class
+        given = np.array(list(str(given)))
+    if given.ndim != 1:
+        raise DataError(f"{where}: classes must be a number, a list of names, or a word")
+    return max(found, len(given))
+
+
+def _groups(where: str, given: Any, count: int) -> Ints | None:
+    if given is None:
+        return None
+    groups = np.asarray(given)
+    if groups.dtype.kind not in "iu" or groups.shape != (count,) or groups.min() < 0:
+        raise DataError(
+            f"{where}: groups must be one whole number >= 0 per training example ({count}), "
+            f"got {groups.dtype} of shape {groups.shape}"
+        )
+    return groups.astype(np.int64)
