@@ -170,15 +170,19 @@ class LocalEngine:
 
     def _share(self, arrays: Mapping[str, Arrays]) -> None:
         """Map the data, each data set once, and tell the workers where it is."""
-        parts = ("x_train", "y_train", "x_test", "y_test")
         distinct: dict[str, npt.NDArray[Any]] = {}
-        names: dict[str, tuple[list[str], int | None]] = {}
+        names: dict[str, dict[str, Any]] = {}
         for task, data in arrays.items():
-            keys = [f"{id(data)}/{part}" for part in parts]
-            distinct |= dict(zip(keys, (getattr(data, part) for part in parts), strict=True))
-            names[task] = (keys, data.classes)
+            names[task] = {"classes": data.classes}
+            for part in ("x_train", "y_train", "x_test", "y_test", "groups"):
+                array = getattr(data, part)
+                if array is not None:
+                    names[task][part] = key = f"{id(data)}/{part}"
+                    distinct[key] = array
         self._data.fill(distinct)
         plain = dump(self.experiment)
+        for task_ in plain["tasks"]:
+            task_["dataset"] = "mapped"  # workers find the data in the file, wherever it came from
         if '"__main__:' in json.dumps(plain):
             raise EngineError(
                 "a class of yours is defined in the script that runs, where workers cannot "

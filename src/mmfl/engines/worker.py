@@ -68,10 +68,10 @@ class Worker:
     def do_setup(self, experiment: Any, arrays: Any, data: Any) -> tuple[Any, bytes]:
         """Build the trainer over the mapped data; imports were allowed or refused on our side."""
         mapped = attach(self._files["data"], data)
-        tasks = {
-            task: Arrays(mapped[a], mapped[b], mapped[c], mapped[d], classes)
-            for task, ((a, b, c, d), classes) in arrays.items()
-        }
+        tasks = {}
+        for task, parts in arrays.items():
+            classes = parts.pop("classes")
+            tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
         self._trainer = Trainer(Experiment.from_dict(experiment, allow_imports=True), tasks)
         return {"ready": True}, b""
 
