@@ -14,7 +14,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
-    from mmfl.runner import Run
+    from mmfl.runs.runner import Run
     from mmfl.state import RoundRecord
 
 __all__ = ["View", "results_table", "troubles"]

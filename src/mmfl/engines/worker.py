@@ -78,6 +78,7 @@ class Worker:
     def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
         """Map the weights."""
         self._weights = attach(self._files["weights"], manifest)
+        self._slots = {}
         return None, b""
 
     def do_initial(self, task: str) -> tuple[Any, bytes]:
