@@ -1,8 +1,19 @@
-"""Finished runs as numbers. Reads run directories; trains nothing."""
+"""Finished runs as numbers and tables. Reads run directories; trains nothing."""
 
 from __future__ import annotations
 
 from mmfl.report.curves import Curves
 from mmfl.report.statistics import Paired, Summary, Variant, paired, summary
+from mmfl.report.tables import Differences, Results, data
 
-__all__ = ["Curves", "Paired", "Summary", "Variant", "paired", "summary"]
+__all__ = [
+    "Curves",
+    "Differences",
+    "Paired",
+    "Results",
+    "Summary",
+    "Variant",
+    "data",
+    "paired",
+    "summary",
+]
