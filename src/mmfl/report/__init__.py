@@ -1,8 +1,9 @@
-"""Finished runs as numbers and tables. Reads run directories; trains nothing."""
+"""Finished runs as numbers, tables and a picture. Reads run directories; trains nothing."""
 
 from __future__ import annotations
 
 from mmfl.report.curves import Curves
+from mmfl.report.figures import comparison
 from mmfl.report.statistics import Paired, Summary, Variant, paired, summary
 from mmfl.report.tables import Differences, Results, data
 
@@ -13,6 +14,7 @@ __all__ = [
     "Results",
     "Summary",
     "Variant",
+    "comparison",
     "data",
     "paired",
     "summary",
