@@ -30,7 +30,7 @@ format: .venv/test.stamp
 	@touch $@
 
 .venv/test.stamp: .venv/run.stamp
-	$(PIP) -e '.[dev,flower]'
+	$(PIP) -e '.[dev,flower,report]'
 	@touch $@
 
 clean:

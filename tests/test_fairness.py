@@ -10,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmfl.fairness import jain, variance
+from mmfl.fairness import jain, variance, worst
 
 shares = st.lists(st.just(0.0) | st.floats(1e-3, 1e3), min_size=1, max_size=12)
+
+
+@given(shares)
+def test_worst_is_the_least_and_unknown_if_one_is(values: list[float]) -> None:
+    assert worst(values) == min(values)
+    assert math.isnan(worst([*values, math.nan]))
 
 
 def test_variance_is_the_populations() -> None:

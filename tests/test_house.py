@@ -35,12 +35,13 @@ def test_every_module_says_what_it_offers(name):
 def test_the_package_offers_what_it_says():
     assert mmfl.__all__ == sorted(mmfl.__all__, key=lambda n: (n.islower(), n))
     assert all(hasattr(mmfl, name) for name in mmfl.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'runs'"):
-        _ = mmfl.runs
+    with pytest.raises(AttributeError, match="no attribute 'roundz'"):
+        _ = mmfl.roundz
 
 
 @pytest.mark.parametrize(
-    "module", ["mmfl", "mmfl.allocate", "mmfl.aggregate", "mmfl.runs.runner", "mmfl.cli"]
+    "module",
+    ["mmfl", "mmfl.allocate", "mmfl.aggregate", "mmfl.runs.runner", "mmfl.report", "mmfl.cli"],
 )
 def test_it_is_light_to_import(module):
     script = f"import sys, {module}; sys.exit('torch' in sys.modules)"

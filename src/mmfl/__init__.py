@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.loop import Rounds, rounds
+    from mmfl.runs.compare import compare
     from mmfl.runs.runner import Run, run
 
-__all__ = ["Experiment", "Rounds", "Run", "__version__", "rounds", "run"]
+__all__ = ["Experiment", "Rounds", "Run", "__version__", "compare", "rounds", "run"]
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ _HOMES = {
     "Experiment": "mmfl.experiment",
     "Rounds": "mmfl.loop",
     "Run": "mmfl.runs.runner",
+    "compare": "mmfl.runs.compare",
     "rounds": "mmfl.loop",
     "run": "mmfl.runs.runner",
 }

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["jain", "variance"]
+__all__ = ["jain", "variance", "worst"]
+
+
+def worst(values: npt.ArrayLike) -> float:
+    """The least of the values; NaN if one of them is unknown."""
+    return float(np.min(np.asarray(values, dtype=np.float64)))
 
 
 def variance(values: npt.ArrayLike) -> float:

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from mmfl import __version__
-from mmfl.cli import check, run, status
+from mmfl.cli import check, compare, run, status
 from mmfl.errors import MmflError
 
 __all__ = ["app", "main"]
@@ -22,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["AllowImports", "Config", "DataDir", "Sets", "find_modules"]
+__all__ = ["AllowImports", "Config", "DataDir", "Sets", "find_modules", "stopped_by_signals"]
 
 Config = Annotated[
     Path, typer.Argument(help="The experiment, a TOML file.", show_default=False, readable=False)
@@ -28,6 +31,21 @@ AllowImports = Annotated[
     bool,
     typer.Option("--allow-imports", help="Let the experiment name classes of yours (module:Name)."),
 ]
+
+
+@contextmanager
+def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end what is in this block with one sentence and exit code 130 or 143."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        typer.echo(f"mmfl: stopped {message()}", err=True)
+        raise typer.Exit(143 if stop.args else 130) from None
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def find_modules(config: Path) -> None:

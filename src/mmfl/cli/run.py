@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules
+from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules, stopped_by_signals
 
 __all__ = ["run"]
 
@@ -43,23 +42,16 @@ def run(
     view = View(experiment, sys.stderr if json else sys.stdout, quiet=quiet)
     stored = stored_rounds(experiment, wanted, data_dir=data_dir, renumber=out is None)
     done = 0
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        with view, stored:
-            for _, record in stored:
-                done = record.round
-                view.show(record)
-    except KeyboardInterrupt as stop:
-        when = f"after round {done} of {experiment.rounds}" if done else "before the first round"
-        typer.echo(f"mmfl: stopped {when}", err=True)
-        raise typer.Exit(143 if stop.args else 130) from None
+
+    def when() -> str:
+        return f"after round {done} of {experiment.rounds}" if done else "before the first round"
+
+    with stopped_by_signals(when), view, stored:
+        for _, record in stored:
+            done = record.round
+            view.show(record)
     result = Run.load(stored.folder)
     if json:
         typer.echo(result.to_json())
     elif not quiet:
         view.close_with(result)
-
-
-def _terminate(number: int, frame: object) -> None:
-    """SIGTERM ends a run as Ctrl-C does, with its own exit code."""
-    raise KeyboardInterrupt(number)

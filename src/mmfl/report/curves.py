@@ -1,0 +1,93 @@
+"""One run as numbers: how good each task was after each round, and who trained it."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.errors import InputError, StoreError
+from mmfl.runs.store import RunStore
+
+__all__ = ["BETTER", "Curves"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+BETTER = ("higher", "lower")
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """What a run did, round by round. Rows are the T rounds from 1, columns the S tasks.
+
+    Attributes:
+        tasks: (S) names.
+        better: (S) whether a "higher" or a "lower" metric is better.
+        metric: (T, S) as last measured on the test split; NaN before the first measurement.
+        clients: (T, S) clients' turns.
+    """
+
+    tasks: tuple[str, ...]
+    better: tuple[str, ...]
+    metric: Floats
+    clients: Ints
+
+    def __post_init__(self) -> None:
+        if not self.tasks or len(set(self.tasks)) < len(self.tasks):
+            raise InputError(f"tasks must be one or more different names, got {self.tasks!r}")
+        if len(self.better) != len(self.tasks) or not set(self.better) <= set(BETTER):
+            raise InputError(
+                f"better must say 'higher' or 'lower' for each task, got {self.better!r}"
+            )
+        shape = self.metric.shape
+        if shape[1:] != (len(self.tasks),) or not shape[0] or self.clients.shape != shape:
+            raise InputError(
+                f"metric and clients must have a row per round and {len(self.tasks)} columns, "
+                f"got shapes {shape} and {self.clients.shape}"
+            )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Curves:
+        """Read a run directory with at least one round, finished or not."""
+        with closing(RunStore.open(Path(folder))) as store:
+            tasks = [(number, name, better) for number, name, _, better in store.tasks()]
+            rounds = [row[0] for row in store.rows("SELECT round FROM round ORDER BY round")]
+            rows = store.rows("SELECT round, task, metric, clients FROM round_task")
+        if not rounds:
+            raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
+        row_of = {number: row for row, number in enumerate(rounds)}
+        column_of = {number: column for column, (number, _, _) in enumerate(tasks)}
+        metric = np.full((len(rounds), len(tasks)), math.nan)
+        clients = np.zeros(metric.shape, np.int64)
+        for number, task, value, turns in rows:
+            at = row_of[number], column_of[task]
+            metric[at] = math.nan if value is None else value
+            clients[at] = turns
+        names, better = tuple(task[1] for task in tasks), tuple(task[2] for task in tasks)
+        return cls(names, better, metric, clients)
+
+    @property
+    def rounds(self) -> int:
+        """T, the number of rounds done."""
+        return len(self.metric)
+
+    @property
+    def merit(self) -> Floats:
+        """(T, S) the metric, or 1 - metric where lower is better: higher is better in all."""
+        lower = np.array([better == "lower" for better in self.better])
+        return np.where(lower, 1.0 - self.metric, self.metric)
+
+    @property
+    def worst(self) -> Floats:
+        """(T) the worst task's merit; NaN until all tasks were measured."""
+        return np.asarray(self.merit.min(axis=1))
+
+    @property
+    def turns(self) -> Ints:
+        """(S) clients' turns over all rounds."""
+        return np.asarray(self.clients.sum(axis=0))

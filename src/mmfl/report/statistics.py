@@ -1,0 +1,283 @@
+"""Numbers about variants of an experiment, over seeds.
+
+A *variant* is one way to do the experiment (an allocator, say), run once per seed. A *quantity* is
+one number about a run. Seeds that have no such number (a target that was never reached, a task that
+was never measured) are left out, and `Spread.n` and `Paired.seeds` tell how many were not.
+
+Two variants are compared seed by seed: what a seed does to both of them (data, clients, initial
+weights) cancels in the difference, so few seeds tell more than two separate means would.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from mmfl import fairness
+from mmfl.errors import InputError
+from mmfl.report.curves import Curves
+
+__all__ = [
+    "JAIN",
+    "MEAN",
+    "OVERALL",
+    "VARIANCE",
+    "WORST",
+    "Paired",
+    "Quantity",
+    "Spread",
+    "Summary",
+    "Variant",
+    "of_task",
+    "paired",
+    "rounds_to",
+    "same_tasks",
+    "spread",
+    "summary",
+]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to do an experiment: a run for each seed, all with the same tasks."""
+
+    name: str
+    runs: Mapping[int, Curves]
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise InputError(f"variant {self.name!r} has no runs")
+        ordered = {seed: self.runs[seed] for seed in sorted(self.runs)}
+        object.__setattr__(self, "runs", MappingProxyType(ordered))
+        for seed, run in self.runs.items():
+            if (run.tasks, run.better) != (self.tasks, self.better):
+                raise InputError(
+                    f"the runs of variant {self.name!r} must have the same tasks: seed {seed} has "
+                    f"{_named(run)}, seed {self.seeds[0]} has {_named(self)}"
+                )
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """In ascending order."""
+        return tuple(self.runs)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the tasks."""
+        return next(iter(self.runs.values())).tasks
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """Per task, whether a "higher" or a "lower" metric is better."""
+        return next(iter(self.runs.values())).better
+
+    def values(self, quantity: Quantity) -> dict[int, float]:
+        """The quantity by seed."""
+        return {seed: quantity.of(run) for seed, run in self.runs.items()}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number about a run.
+
+    Attributes:
+        label: What people call it.
+        better: "higher" or "lower".
+        of: Takes it from a run; NaN if the run has none.
+        decimals: How many a person wants to see.
+    """
+
+    label: str
+    better: str
+    of: Callable[[Curves], float]
+    decimals: int = 3
+
+
+def _variance(run: Curves) -> float:
+    merits = run.merit[-1]
+    return fairness.variance(merits) if np.isfinite(merits).all() else math.nan
+
+
+WORST = Quantity("worst", "higher", lambda run: fairness.worst(run.merit[-1]))
+MEAN = Quantity("mean", "higher", lambda run: float(run.merit[-1].mean()))
+VARIANCE = Quantity("variance", "lower", _variance, decimals=4)
+JAIN = Quantity("Jain", "higher", lambda run: fairness.jain(run.merit[-1]))
+OVERALL = (WORST, MEAN, VARIANCE, JAIN)
+"""What is said about all tasks together, from their merits after the last round."""
+
+
+def of_task(run: Curves | Variant, name: str) -> Quantity:
+    """One task's metric after the last round."""
+    column = run.tasks.index(name)
+    return Quantity(name, run.better[column], lambda run: float(run.metric[-1, column]))
+
+
+def rounds_to(target: float) -> Quantity:
+    """The first round after which the worst task's merit is at least `target`."""
+
+    def first(run: Curves) -> float:
+        reached = np.flatnonzero(run.worst >= target)
+        return float(reached[0] + 1) if reached.size else math.nan
+
+    return Quantity(f"rounds to {target:g}", "lower", first, decimals=1)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation (n - 1 in the denominator) over the n seeds that have a value.
+
+    Without any, the mean is NaN; with fewer than two, or an infinite one, the deviation is NaN.
+    """
+
+    mean: float
+    sd: float
+    n: int
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Exactly rounded, so that the order of the values changes no bit."""
+    known = [value for value in values if not math.isnan(value)]
+    if not all(map(math.isfinite, known)):  # a model that diverged
+        return Spread(sum(known) / len(known), math.nan, len(known))
+    mean = statistics.mean(known) if known else math.nan
+    sd = statistics.stdev(known) if len(known) > 1 else math.nan
+    return Spread(mean, sd, len(known))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A variant's results after the last round, over seeds.
+
+    Attributes:
+        variant: Its name.
+        seeds: Ascending.
+        tasks: Each task's metric.
+        worst: The worst task's merit.
+        mean: The mean merit.
+        variance: The merits' population variance.
+        jain: The merits' index of Jain.
+        target: What the worst task was to reach, if that was asked.
+        rounds_to_target: Over the seeds that reached it; `n` of them did.
+    """
+
+    variant: str
+    seeds: tuple[int, ...]
+    tasks: Mapping[str, Spread]
+    worst: Spread
+    mean: Spread
+    variance: Spread
+    jain: Spread
+    target: float | None
+    rounds_to_target: Spread | None
+
+
+def summary(variant: Variant, target: float | None = None) -> Summary:
+    """All results of a variant; with `target`, also how many rounds the worst task took to it."""
+
+    def over_seeds(quantity: Quantity) -> Spread:
+        return spread(variant.values(quantity).values())
+
+    return Summary(
+        variant=variant.name,
+        seeds=variant.seeds,
+        tasks={name: over_seeds(of_task(variant, name)) for name in variant.tasks},
+        worst=over_seeds(WORST),
+        mean=over_seeds(MEAN),
+        variance=over_seeds(VARIANCE),
+        jain=over_seeds(JAIN),
+        target=target,
+        rounds_to_target=None if target is None else over_seeds(rounds_to(target)),
+    )
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A quantity of one variant minus that of another, seed by seed.
+
+    Attributes:
+        quantity: Which.
+        seeds: The seeds in which both variants have it.
+        differences: other - first, in the order of `seeds`.
+        mean: Of the differences.
+        interval: 95% confidence interval of their mean (Student's t); None for fewer than 2 seeds.
+        first_better: In how many seeds `first` is better; neither is where they are equal.
+        other_better: In how many seeds `other` is.
+    """
+
+    quantity: Quantity
+    seeds: tuple[int, ...]
+    differences: tuple[float, ...]
+    mean: float
+    interval: tuple[float, float] | None
+    first_better: int
+    other_better: int
+
+
+def paired(first: Variant, other: Variant, quantity: Quantity) -> Paired:
+    """How much higher a quantity is in `other` than in `first`, over their common seeds.
+
+    Of `rounds_to`, beware: only seeds in which both reached the target can be compared, so a
+    variant that never gets there in its bad seeds looks better than it is.
+    """
+    common = sorted(set(first.runs) & set(other.runs))
+    if not common:
+        raise InputError(
+            f"variants {first.name!r} and {other.name!r} must have a seed in common to be "
+            f"compared, got {_listed(first.seeds)} and {_listed(other.seeds)}"
+        )
+    of_first, of_other = first.values(quantity), other.values(quantity)
+    by_seed = {seed: of_other[seed] - of_first[seed] for seed in common}
+    by_seed = {seed: value for seed, value in by_seed.items() if not math.isnan(value)}
+    differences = tuple(by_seed.values())
+    found = spread(differences)
+    higher, lower = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    higher_is_better = quantity.better == "higher"
+    return Paired(
+        quantity=quantity,
+        seeds=tuple(by_seed),
+        differences=differences,
+        mean=found.mean,
+        interval=_interval(found),
+        first_better=lower if higher_is_better else higher,
+        other_better=higher if higher_is_better else lower,
+    )
+
+
+def same_tasks(variants: Sequence[Variant]) -> None:
+    """Refuse variants that cannot stand in one table."""
+    if not variants:
+        raise InputError("a comparison needs at least one variant, got none")
+    names = [variant.name for variant in variants]
+    if len(set(names)) < len(names):
+        raise InputError(f"variants must have different names, got {_listed(names)}")
+    first = variants[0]
+    for other in variants[1:]:
+        if (other.tasks, other.better) != (first.tasks, first.better):
+            raise InputError(
+                f"variants must have the same tasks to be compared: {other.name!r} has "
+                f"{_named(other)}, {first.name!r} has {_named(first)}"
+            )
+
+
+def _interval(found: Spread) -> tuple[float, float] | None:
+    """The mean -+ t_{0.975, n-1} sd / sqrt(n)."""
+    if math.isnan(found.sd):
+        return None
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(found.n - 1, 0.975)) * found.sd / math.sqrt(found.n)
+    return found.mean - half, found.mean + half
+
+
+def _named(run: Curves | Variant) -> str:
+    marks = [" (lower is better)" if better == "lower" else "" for better in run.better]
+    return ", ".join(name + mark for name, mark in zip(run.tasks, marks, strict=True))
+
+
+def _listed(things: Iterable[object]) -> str:
+    return ", ".join(str(thing) for thing in things)

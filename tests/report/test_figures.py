@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers import one_line
+from made_runs import curves, made, three
+from mmfl.errors import InputError, StoreError
+from mmfl.report import Variant, comparison
+from mmfl.report.figures import draw
+from mmfl.report.page import DPI, apart
+from mmfl.report.panels import held
+
+
+def words(figure):
+    return [text for axes in figure.axes for text in axes.texts if text.get_text()]
+
+
+def said(figure):
+    return " ".join(" ".join(text.get_text().split()) for text in words(figure))
+
+
+@pytest.mark.parametrize(
+    ("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
+)
+def test_a_file_of_each_kind_has_the_same_bytes_each_time(tmp_path, name, magic):
+    first = comparison(three(), tmp_path / "new" / name, subtitle="seeds 0 to 2")
+    again = comparison(three(), tmp_path / name, subtitle="seeds 0 to 2")
+    assert first.read_bytes().startswith(magic)
+    assert first.read_bytes() == again.read_bytes()
+    assert [p.name for p in first.parent.iterdir()] == [name]
+
+
+def test_a_png_is_1600_pixels_wide_and_has_no_date(tmp_path):
+    content = comparison(three(), tmp_path / "a.png").read_bytes()
+    assert (int.from_bytes(content[16:20]), int.from_bytes(content[20:24])) == (1600, 800)
+    assert b"tEXt" not in content
+
+
+def test_it_says_what_it_shows():
+    text = said(draw(three(), subtitle="Seeds 0 to 2, 12 rounds."))
+    assert "The worst of 3 models, round by round" in text
+    assert "Where the clients went" in text
+    assert "Line: mean of 3 seeds. Band: from the lowest to the highest." in text
+    assert "Seeds 0 to 2, 12 rounds." in text
+    for name in ("fed_fair", "uniform", "round_robin"):
+        assert text.count(name) == 2
+    assert "Accuracy of" in text
+    assert "F1 of" in said(draw(three(), metric="F1"))
+
+
+def test_shares_and_final_values_are_the_runs():
+    run = curves([[0.1, 0.3], [0.5, 0.8]], [[1, 2], [0, 1]])
+    text = said(draw([Variant("x", {0: run})]))
+    assert "a 25%" in text
+    assert "b 75%" in text
+    assert "0.50" in text
+    assert "x 0.50" in text
+    assert "One seed." in text
+    assert "Band" not in text
+
+
+def test_where_lower_is_better_it_shows_merit_on_the_left_and_the_metric_on_the_right():
+    run = curves([[0.9, 0.3]], better=["higher", "lower"])
+    figure = draw([Variant("x", {0: run})])
+    assert "Merit (1 - metric where lower is better)" in said(figure)
+    assert "x 0.70" in said(figure)
+    (bold,) = [t for t in words(figure) if t.get_text() == "0.30"]
+    assert bold.get_weight() == "bold"
+
+
+def overlaps(figure):
+    boxes = [(text.get_window_extent(), text.get_text()) for text in words(figure)]
+    return [
+        (one, two)
+        for at, (box, one) in enumerate(boxes)
+        for other, two in boxes[at + 1 :]
+        if min(box.x1, other.x1) - max(box.x0, other.x0) > 1
+        and min(box.y1, other.y1) - max(box.y0, other.y0) > 3
+    ]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("variants", [1, 2, 4, 6, 8])
+@pytest.mark.parametrize("long", [False, True])
+def test_no_text_lies_on_another_or_leaves_the_page(tasks, variants, long):
+    names = [f"fed_fair,alpha={n}" if long else f"rule {n}" for n in range(variants)]
+    some = [made(name, tasks, seeds=2) for name in names]
+    if long:
+        spelled = [f"a_rather.long-name_of_task{n}" for n in range(tasks)]
+        some = [
+            Variant(
+                v.name, {s: curves(r.metric, r.clients, tasks=spelled) for s, r in v.runs.items()}
+            )
+            for v in some
+        ]
+    figure = draw(some, subtitle="seeds 0 and 1")
+    assert overlaps(figure) == []
+    width, height = figure.get_size_inches() * DPI
+    for text in words(figure):
+        box = text.get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= width
+        assert box.y0 >= 0
+        assert box.y1 <= height
+    for name in spelled if long else []:
+        assert name in said(figure)
+
+
+def test_late_short_unmeasured_and_idle_runs_are_drawn():
+    nan = math.nan
+    runs = {0: curves([[nan], [0.3], [0.4]]), 1: curves([[nan], [0.5]])}
+    never = Variant("never", {0: curves([[nan], [nan]], [[0], [0]])})
+    wild = Variant("wild", {0: curves([[0.5], [-math.inf]])})
+    text = said(draw([Variant("late", runs), never, wild]))
+    assert "late 0.45" in text
+    assert "never not measured" in text
+    assert "no turns" in text
+    assert "Runs that ended early keep their last values." in text
+    assert "x 0.50" in said(draw([Variant("x", {0: curves([[0.5]])})]))
+
+
+def test_a_dollar_is_a_dollar():
+    assert "$x_{$" in said(draw([Variant("$x_{$", {0: curves([[0.5]])})]))
+
+
+def test_shorter_curves_keep_their_last_value():
+    both = held([np.array([0.1, 0.2, 0.3]), np.array([0.5])])
+    assert both.tolist() == [[0.1, 0.2, 0.3], [0.5, 0.5, 0.5]]
+
+
+def test_the_users_settings_neither_matter_nor_change(tmp_path):
+    plain = comparison(three(), tmp_path / "a.png").read_bytes()
+    with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.facecolor": "red"}):
+        before = dict(mpl.rcParams)
+        assert comparison(three(), tmp_path / "b.png").read_bytes() == plain
+        assert dict(mpl.rcParams) == before
+
+
+def test_neither_pyplot_nor_torch_is_imported(tmp_path):
+    script = (
+        "import sys; import mmfl.report; assert 'matplotlib' not in sys.modules; "
+        "assert 'scipy' not in sys.modules; "
+        "from mmfl.report.page import Page, own_style\n"
+        "with own_style(): Page(1, 1)\n"
+        "sys.exit('matplotlib.pyplot' in sys.modules or 'torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_without_matplotlib_the_command_that_helps_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    message = one_line(InputError, lambda: comparison(three(), tmp_path / "a.png"))
+    assert "pip install 'mmfl[report]'" in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_input_is_one_sentence(tmp_path):
+    one_line(InputError, lambda: comparison([], tmp_path / "a.png"))
+    one_line(InputError, lambda: draw([made("x", 2), made("y", 3)]))
+    message = one_line(InputError, lambda: comparison(three(), tmp_path / "a.gif"))
+    assert "must end in .png, .svg or .pdf, got" in message
+    (tmp_path / "file").write_text("")
+    message = one_line(StoreError, lambda: comparison(three(), tmp_path / "file" / "a.png"))
+    assert "cannot write the figure" in message
+
+
+things = st.lists(
+    st.tuples(st.floats(-1, 11, allow_subnormal=False), st.floats(0.1, 1)), min_size=1, max_size=9
+)
+
+
+@given(things)
+def test_things_are_set_apart_in_order_and_inside(given_things):
+    wanted, sizes = (list(column) for column in zip(*given_things, strict=True))
+    found = apart(wanted, sizes, 0.0, 10.0)
+    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
+    for one, two in itertools.pairwise(order):
+        assert found[two] - found[one] >= (sizes[one] + sizes[two]) / 2 - 1e-9
+    for centre, size in zip(found, sizes, strict=True):
+        assert centre - size / 2 >= -1e-9
+        assert centre + size / 2 <= 10 + 1e-9
+
+
+def test_what_is_apart_already_stays_and_neighbours_share_the_way():
+    assert apart([5.0, 1.0], [1.0, 1.0], 0, 10) == [5.0, 1.0]
+    assert apart([5.0, 5.0], [1.0, 1.0], 0, 10) == [4.5, 5.5]
+    assert apart([], [], 0, 10) == []

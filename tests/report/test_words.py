@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmfl.report.words import broken, escaped, number
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "sign", "text"),
+    [
+        (0.8421, 3, False, ".842"),
+        (0.8421, 3, True, "+.842"),
+        (-0.0312, 3, False, "-.031"),
+        (1.0, 3, False, "1.000"),
+        (12.345, 1, True, "+12.3"),
+        (0.0, 3, True, ".000"),
+        (-0.0001, 3, False, ".000"),
+        (math.nan, 3, True, "-"),
+        (math.inf, 3, False, "inf"),
+        (-math.inf, 3, False, "-inf"),
+        (10.0, 0, False, "10"),
+    ],
+)
+def test_numbers(value, decimals, sign, text):
+    assert number(value, decimals, sign=sign) == text
+
+
+@given(st.floats(-1e6, 1e6), st.integers(1, 5))
+def test_a_number_reads_back(value, decimals):
+    assert float(number(value, decimals)) == pytest.approx(value, abs=0.5001 * 10**-decimals)
+
+
+def test_names_break_after_punctuation_the_strongest_first():
+    assert broken("allocator.kind=round_robin", 16) == "allocator.kind=\nround_robin"
+    assert broken("allocator.kind=a,local.epochs=5", 18) == "allocator.kind=a,\nlocal.epochs=5"
+    assert broken("short", 16) == "short"
+    assert broken("abcdefgh", 3) == "abc\ndef\ngh"
+
+
+names = st.text("ab=._, -", min_size=1, max_size=40)
+
+
+@given(names, st.integers(1, 20))
+def test_broken_lines_are_short_and_lose_nothing(name, width):
+    lines = broken(name, width).split("\n")
+    assert all(len(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(name.split())
+
+
+def test_names_that_mean_something_in_markdown_are_escaped():
+    assert escaped("a|b *c* <i> `d` [e]\nf") == r"a\|b \*c\* \<i\> \`d\` \[e\] f"
+    assert escaped("fed_fair") == "fed_fair"
