@@ -61,6 +61,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in a folder of its own, without the user's settings."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MMFL_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in [name for name in os.environ if name.startswith("FLWR_")]:
         monkeypatch.delenv(name)
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import one_line
-from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder
+from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder, default_folder
 from mmfl.data.load import Shelf
 from mmfl.errors import DataError
 from mmfl.experiment import Clients, Experiment, Task
@@ -237,15 +237,38 @@ def test_a_name_is_found_where_data_dir_or_the_environment_says(
     assert data_folder(None) == tmp_path / "two"
 
 
-def test_without_a_data_folder_the_sentence_says_how_to_give_one(
-    monkeypatch: pytest.MonkeyPatch,
+def test_without_a_data_folder_names_are_looked_up_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = refused(lambda: Named("letters").load(None))
-    assert "'letters'" in message
-    assert "--data-dir" in message
-    assert "MMFL_DATA" in message
     monkeypatch.setenv("MMFL_DATA", "")
     assert data_folder(None) is None
+    assert default_folder() == tmp_path / "cache" / "mmfl"
+    default_folder().mkdir(parents=True)
+    write(default_folder() / "mine.npz")
+    assert Named("mine").load(None).classes == 3
+    message = refused(lambda: Named("mimes").load(None))
+    assert "did you mean 'mine'? (give --data-dir or MMFL_DATA if it lies elsewhere)" in message
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_folder() == tmp_path / ".cache" / "mmfl"
+
+
+def test_a_file_in_the_data_folder_comes_before_the_embedded_set(tmp_path: Path) -> None:
+    assert Named("letters").load(tmp_path).classes == 26
+    write(tmp_path / "letters.npz")
+    assert Named("letters").load(tmp_path).classes == 3
+
+
+def test_a_set_that_can_be_fetched_says_how(tmp_path: Path) -> None:
+    message = refused(lambda: Named("mnist").load(None))
+    assert message == (
+        f"data set 'mnist': {str(default_folder())!r} has no mnist.npz; get it with "
+        "`mmfl data fetch mnist`, or use 'mnist_small', a part of it that comes with mmfl"
+    )
+    there = tmp_path / "my data"
+    there.mkdir()
+    message = refused(lambda: Named("cifar10").load(there))
+    assert message.endswith(f"get it with `mmfl data fetch cifar10 --data-dir '{there}'`")
 
 
 def test_a_missing_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +284,10 @@ def test_a_missing_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
     ("name", "hint"),
     [
         ("lettres", "did you mean 'letters'?"),
-        ("zzz", "known: digits, letters"),
+        (
+            "zzz",
+            "known: cifar10, digits, emnist, fashion_mnist, fashion_mnist_small, letters, mnist",
+        ),
         ("x" * 300, "known"),
     ],
 )

@@ -1,6 +1,6 @@
 """Data sets, their partition among clients, and the federation that results."""
 
-from mmfl.data.arrays import Arrays, Examples
+from mmfl.data.arrays import Arrays, Examples, content_hash
 from mmfl.data.datasets import (
     DATASETS,
     Dataset,
@@ -9,6 +9,7 @@ from mmfl.data.datasets import (
     Npz,
     Synthetic,
     data_folder,
+    default_folder,
 )
 from mmfl.data.federation import Federation, SimulatedFederation, simulate
 from mmfl.data.partition import PARTITIONS, HalfClasses, Iid, Partition, Shards
@@ -29,6 +30,8 @@ __all__ = [
     "Shards",
     "SimulatedFederation",
     "Synthetic",
+    "content_hash",
     "data_folder",
+    "default_folder",
     "simulate",
 ]

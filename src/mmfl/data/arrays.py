@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from mmfl.errors import DataError, did_you_mean
 from mmfl.sentences import short
 
-__all__ = ["Arrays", "Examples"]
+__all__ = ["PARTS", "Arrays", "Examples", "content_hash"]
 
 Ints = npt.NDArray[np.int64]
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -135,6 +136,26 @@ class Examples:
         if self.labels is None:
             raise DataError(f"a {kind} partition needs one class number per example; use iid")
         return self.labels
+
+
+def content_hash(arrays: Arrays) -> str:
+    """SHA-256 of what is in a data set, whatever file it came from.
+
+    For each of x_train, y_train, x_test, y_test (and groups, if there are any), in this order: the
+    line ``name dtype shape`` with a newline, e.g. ``x_train |u1 60000 28 28``, then the array's
+    bytes, row by row, little-endian. The arrays are those of `Arrays.checked`: class numbers are
+    ``<i8``, real numbers ``<f4``.
+    """
+    digest = hashlib.sha256()
+    for name in (*PARTS, "groups"):
+        array = getattr(arrays, name)
+        if array is None:
+            continue
+        plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        head = " ".join([name, plain.dtype.str, *map(str, plain.shape)])
+        digest.update(head.encode() + b"\n")
+        digest.update(plain.data)
+    return digest.hexdigest()
 
 
 def _joined(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:

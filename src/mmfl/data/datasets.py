@@ -2,12 +2,14 @@
 
 An npz file holds `x_train, y_train, x_test, y_test` (and no pickles) under the rules of
 `Arrays.checked`; so does what a function of yours returns. A bare name in a configuration,
-``dataset = "mnist"``, means ``mnist.npz`` in the folder that ``--data-dir`` or MMFL_DATA names.
+``dataset = "mnist"``, means ``mnist.npz`` in the folder that ``--data-dir`` or MMFL_DATA names
+(otherwise the one that ``mmfl data fetch`` fills), or else the embedded set of that name.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +21,23 @@ import numpy.typing as npt
 from pydantic import Field
 
 from mmfl.config import Count, Family, Natural, NonNegative, OwnFunction, Text, component
+from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.catalogue import CATALOGUE
 from mmfl.errors import DataError, did_you_mean
 from mmfl.rng import stream
 from mmfl.sentences import short
 
-__all__ = ["DATASETS", "Dataset", "FromFunction", "Named", "Npz", "Synthetic", "data_folder"]
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "FromFunction",
+    "Named",
+    "Npz",
+    "Synthetic",
+    "data_folder",
+    "default_folder",
+]
 
 Labels = npt.NDArray[np.int64]
 
@@ -48,25 +61,41 @@ def data_folder(data_dir: str | Path | None) -> Path | None:
     return path
 
 
+def default_folder() -> Path:
+    """Where names are looked up, and fetched to, if no data folder is set: mmfl's own cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "mmfl"
+
+
 @component
 class Named:
-    """``<name>.npz`` in the data folder."""
+    """``<name>.npz`` in the data folder, or else the embedded set of that name."""
 
     name: Text
 
     def load(self, data_dir: Path | None) -> Arrays:
-        """Find the file and read it."""
-        folder = data_folder(data_dir)
-        if folder is None:
-            raise DataError(
-                f"data set {self.name!r}: no data folder is set; give --data-dir (or MMFL_DATA), "
-                f"a folder that holds {self.name}.npz"
-            )
+        """Find it and read it."""
+        given = data_folder(data_dir)
+        folder = given or default_folder()
         path = folder / f"{self.name}.npz"
-        if not _is_file(path):
-            hint = did_you_mean(self.name, (file.stem for file in folder.glob("*.npz")))
+        if _is_file(path):
+            return _read_npz(path)
+        entry = CATALOGUE.get(self.name)
+        if entry is None:
+            known = {file.stem for file in folder.glob("*.npz")} | set(CATALOGUE)
+            hint = did_you_mean(self.name, known)
+            if given is None:
+                hint += " (give --data-dir or MMFL_DATA if it lies elsewhere)"
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
-        return _read_npz(path)
+        if entry.published is None:
+            return embedded.load(self.name)
+        where = "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
+        small = entry.published.small
+        raise DataError(
+            f"data set {self.name!r}: {str(folder)!r} has no {path.name}; get it with "
+            f"`mmfl data fetch {self.name}{where}`"
+            + (f", or use {small!r}, a part of it that comes with mmfl" if small else "")
+        )
 
 
 @component
