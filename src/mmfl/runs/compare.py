@@ -1,0 +1,184 @@
+"""Several variants of an experiment over several seeds: one engine, finished runs kept.
+
+    OUT/<variant>/seed-<n>/       one run directory each
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import tomllib
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmfl.config import dump
+from mmfl.errors import ConfigError, InputError, MmflError, StoreError
+from mmfl.experiment import Experiment
+from mmfl.runs.runner import Run, stored_rounds
+from mmfl.state import RoundRecord
+
+if TYPE_CHECKING:
+    from mmfl.engines.base import Engine
+
+__all__ = ["Comparison", "Planned", "compare"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """One run of a comparison.
+
+    Attributes:
+        variant: The variant's name.
+        experiment: With its seed.
+        folder: Where it is, or will be, stored.
+        done: Whether it was finished before.
+    """
+
+    variant: str
+    experiment: Experiment
+    folder: Path
+    done: bool
+
+
+class Comparison:
+    """What is to be run, seed after seed, so that differences can be paired early.
+
+    Attributes:
+        out: The folder that holds all runs.
+        runs: In the order in which they are run.
+    """
+
+    def __init__(
+        self, experiments: Mapping[str, Experiment], seeds: Sequence[int], out: str | Path
+    ) -> None:
+        """Plan it; nothing is run or written yet.
+
+        Args:
+            experiments: From a variant's name to its experiment; the first is what the others are
+                compared with. Their seeds are not used.
+            seeds: Each variant is run once with each.
+            out: The folder for all runs. What it holds already and is finished is kept.
+        """
+        if not experiments or not seeds:
+            raise InputError("a comparison needs at least one variant and one seed")
+        names = [tuple(t.name for t in e.tasks) for e in experiments.values()]
+        if len(set(names)) > 1:
+            raise InputError("variants must have the same tasks, in the same order")
+        slugs = {name: _slug(name) for name in experiments}
+        for name, slug in slugs.items():
+            twin = next((n for n, s in slugs.items() if s == slug and n != name), None)
+            if twin is not None:
+                raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
+        self.out = Path(out)
+        self.runs = tuple(
+            _planned(name, dataclasses.replace(e, seed=seed), self.out / slugs[name])
+            for seed in seeds
+            for name, e in experiments.items()
+        )
+
+    @property
+    def todo(self) -> int:
+        """How many rounds are still to be run."""
+        return sum(run.experiment.rounds for run in self.runs if not run.done)
+
+    def go(
+        self, data_dir: str | Path | None = None
+    ) -> Generator[tuple[Planned, RoundRecord | None], None, None]:
+        """Run what is missing; yields each round's record, and None when a run is over.
+
+        Workers, and the data that runs have in common, are shared.
+        """
+        folder = None if data_dir is None else Path(data_dir)
+        with ExitStack() as stack:
+            engine: Engine | None = None
+            for planned in self.runs:
+                if not planned.done:
+                    try:
+                        if engine is None:
+                            first = planned.experiment
+                            engine = first.engine.open(first, data_dir=folder)
+                            stack.enter_context(closing(engine))
+                        yield from self._run(planned, engine)
+                    except MmflError as error:
+                        where = f"{planned.variant}, seed {planned.experiment.seed}"
+                        raise type(error)(f"{where}: {error}") from error
+                yield planned, None
+
+    @staticmethod
+    def _run(planned: Planned, engine: Engine) -> Iterator[tuple[Planned, RoundRecord]]:
+        if planned.folder.exists():
+            shutil.rmtree(planned.folder)  # interrupted or failed: `_planned` has looked
+        with stored_rounds(planned.experiment, planned.folder, engine=engine) as todo:
+            for _, record in todo:
+                yield planned, record
+
+    def results(self) -> dict[str, dict[int, Run]]:
+        """From variant and seed to the finished run."""
+        found: dict[str, dict[int, Run]] = {}
+        for planned in self.runs:
+            run = Run.load(planned.folder)
+            found.setdefault(planned.variant, {})[planned.experiment.seed] = run
+        return found
+
+
+def compare(
+    experiments: Mapping[str, Experiment],
+    seeds: Sequence[int],
+    out: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+) -> dict[str, dict[int, Run]]:
+    """Run every variant with every seed, as far as `out` does not hold it; all runs by name, seed.
+
+    Args:
+        experiments: From a variant's name to its experiment.
+        seeds: Each variant is run once with each.
+        out: The folder for all runs.
+        data_dir: Folder of npz files; by default what MMFL_DATA says.
+    """
+    comparison = Comparison(experiments, seeds, out)
+    for _ in comparison.go(data_dir):
+        pass
+    return comparison.results()
+
+
+def _slug(name: str) -> str:
+    """A variant's name as a folder's."""
+    slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
+    if not slug:
+        raise InputError(f"a variant's name must have a letter or a digit, got {name!r}")
+    return slug[:100]
+
+
+def _planned(name: str, experiment: Experiment, folder: Path) -> Planned:
+    """A run, and whether its folder holds it already; a folder with something else is refused."""
+    folder = folder / f"seed-{experiment.seed}"
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return Planned(name, experiment, folder, done=False)
+    found = Run.load(folder)
+    if found.status == "running":
+        raise StoreError(f"{str(folder)!r} is being run by another process")
+    same = _stored_is(experiment, folder / "experiment.toml")
+    if found.status == "finished" and not same:
+        raise StoreError(
+            f"{str(folder)!r} holds a run of another experiment; choose another folder (--out)"
+        )
+    return Planned(name, experiment, folder, done=found.status == "finished")
+
+
+def _stored_is(experiment: Experiment, path: Path) -> bool:
+    """Whether a stored file describes this experiment (engines aside)."""
+    experiment = experiment.resolved()
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+        ours = dump(experiment)
+        if {**table, "engine": None} == {**ours, "engine": None}:
+            return True
+        stored = Experiment.from_toml(text)
+        return dataclasses.replace(stored, engine=experiment.engine) == experiment
+    except (OSError, ValueError, ConfigError):
+        return False
