@@ -11,13 +11,14 @@ from mmfl.data.datasets import (
     data_folder,
 )
 from mmfl.data.federation import Federation, SimulatedFederation, simulate
-from mmfl.data.partition import PARTITIONS, HalfClasses, Iid, Partition, Shards
+from mmfl.data.partition import PARTITIONS, Dirichlet, HalfClasses, Iid, Partition, Shards
 
 __all__ = [
     "DATASETS",
     "PARTITIONS",
     "Arrays",
     "Dataset",
+    "Dirichlet",
     "Examples",
     "Federation",
     "FromFunction",

@@ -7,14 +7,15 @@ population of any size costs nothing until a client's turn comes.
 
 from mmfl.config import Family
 from mmfl.data.partition.base import Partition, Points, Shards
+from mmfl.data.partition.dirichlet import Dirichlet
 from mmfl.data.partition.half_classes import HalfClasses
 from mmfl.data.partition.iid import Iid
 
-__all__ = ["PARTITIONS", "HalfClasses", "Iid", "Partition", "Points", "Shards"]
+__all__ = ["PARTITIONS", "Dirichlet", "HalfClasses", "Iid", "Partition", "Points", "Shards"]
 
 PARTITIONS = Family(
     name="partition",
-    table={"half_classes": HalfClasses, "iid": Iid},
+    table={"dirichlet": Dirichlet, "half_classes": HalfClasses, "iid": Iid},
     needs=("split",),
     default="iid",
 )
