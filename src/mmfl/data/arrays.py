@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mmfl.errors import DataError, did_you_mean
 from mmfl.sentences import short
 
-__all__ = ["Arrays", "Examples"]
+__all__ = ["PARTS", "Arrays", "Examples"]
 
 Ints = npt.NDArray[np.int64]
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -58,7 +58,8 @@ class Arrays:
     def examples(self, rows: Ints) -> Examples:
         """What a partition may know of these training rows."""
         labels = self.y_train[rows] if self.classes is not None and self.y_train.ndim == 1 else None
-        return Examples(rows, labels, None if self.groups is None else self.groups[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return Examples(rows, labels, groups, len(self.y_train))
 
     @classmethod
     def checked(cls, where: str, parts: Mapping[str, Any]) -> Arrays:
@@ -114,11 +115,13 @@ class Examples:
         rows: Their numbers in the training data, ascending.
         labels: Their classes; None for real targets.
         groups: Their groups; None if the data has none.
+        total: How many rows the training data has, the server's included; None = just these.
     """
 
     rows: Ints
     labels: Ints | None
     groups: Ints | None = None
+    total: int | None = None
 
     @classmethod
     def of(cls, labels: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Examples:

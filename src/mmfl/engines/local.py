@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pydantic import PlainValidator, WithJsonSchema
 
 from mmfl.config import Positive, component, dump
-from mmfl.data.arrays import Arrays
+from mmfl.data.arrays import PARTS, Arrays
 from mmfl.data.federation import SimulatedFederation, simulate
 from mmfl.data.load import load_arrays
 from mmfl.engines.arena import Arena, reserve
@@ -170,12 +170,12 @@ class LocalEngine:
 
     def _share(self, arrays: Mapping[str, Arrays]) -> None:
         """Map the data, each data set once, and tell the workers where it is."""
-        parts = ("x_train", "y_train", "x_test", "y_test")
         distinct: dict[str, npt.NDArray[Any]] = {}
-        names: dict[str, tuple[list[str], int | None]] = {}
+        names: dict[str, tuple[dict[str, str], int | None]] = {}
         for task, data in arrays.items():
-            keys = [f"{id(data)}/{part}" for part in parts]
-            distinct |= dict(zip(keys, (getattr(data, part) for part in parts), strict=True))
+            parts = [part for part in (*PARTS, "groups") if getattr(data, part) is not None]
+            keys = {part: f"{id(data)}/{part}" for part in parts}
+            distinct |= {key: getattr(data, part) for part, key in keys.items()}
             names[task] = (keys, data.classes)
         self._data.fill(distinct)
         plain = dump(self.experiment)

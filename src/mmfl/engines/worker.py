@@ -69,8 +69,8 @@ class Worker:
         """Build the trainer over the mapped data; imports were allowed or refused on our side."""
         mapped = attach(self._files["data"], data)
         tasks = {
-            task: Arrays(mapped[a], mapped[b], mapped[c], mapped[d], classes)
-            for task, ((a, b, c, d), classes) in arrays.items()
+            task: Arrays(**{part: mapped[key] for part, key in keys.items()}, classes=classes)
+            for task, (keys, classes) in arrays.items()
         }
         self._trainer = Trainer(Experiment.from_dict(experiment, allow_imports=True), tasks)
         return {"ready": True}, b""
