@@ -11,22 +11,37 @@ from mmfl.data.datasets import (
     data_folder,
 )
 from mmfl.data.federation import Federation, SimulatedFederation, simulate
-from mmfl.data.partition import PARTITIONS, Dirichlet, HalfClasses, Iid, Partition, Shards
+from mmfl.data.partition import (
+    PARTITIONS,
+    ByFunction,
+    ByGroup,
+    Dirichlet,
+    Given,
+    HalfClasses,
+    Iid,
+    Partition,
+    Points,
+    Shards,
+)
 
 __all__ = [
     "DATASETS",
     "PARTITIONS",
     "Arrays",
+    "ByFunction",
+    "ByGroup",
     "Dataset",
     "Dirichlet",
     "Examples",
     "Federation",
     "FromFunction",
+    "Given",
     "HalfClasses",
     "Iid",
     "Named",
     "Npz",
     "Partition",
+    "Points",
     "Shards",
     "SimulatedFederation",
     "Synthetic",
