@@ -115,6 +115,8 @@ class Cut:
 
     def shard(self, client: int) -> Ints:
         """The client's rows."""
+        if not 0 <= client < self.clients:
+            raise IndexError(f"there is no client {client} among {self.clients}")
         start, end = np.searchsorted(self.owners, [client, client + 1])
         return self.rows[start:end]
 

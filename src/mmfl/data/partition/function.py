@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +37,7 @@ class ByFunction:
             found = found if found.ndim == 1 and found.dtype != object else found.tolist()
         if isinstance(found, np.ndarray) or _flat(found):
             shards = _by_example(where, found, len(examples), clients)
-        elif isinstance(found, Sequence) and not isinstance(found, str):
+        elif isinstance(found, list | tuple):
             shards = _by_client(where, found, len(examples), clients)
         else:
             raise DataError(
@@ -70,7 +69,7 @@ def _by_example(where: str, found: Any, examples: int, clients: int) -> Cut:
     return Cut.of(owner.astype(np.int64), clients)
 
 
-def _by_client(where: str, found: Sequence[Any], examples: int, clients: int) -> Cut:
+def _by_client(where: str, found: list[Any] | tuple[Any, ...], examples: int, clients: int) -> Cut:
     if len(found) != clients:
         raise DataError(
             f"{where} must return one list of places per client ({clients}), got {len(found)} lists"

@@ -24,7 +24,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def _ending(path: str) -> str:
-    if Path(path).suffix.lower() not in _KINDS:
+    if not path.lower().endswith(_KINDS):
         raise ValueError(f"must end in {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, got {path!r}")
     return path
 
@@ -47,13 +47,14 @@ class Given:
         """Read the file, check it, put each client's rows together."""
         where = f"partition file {self.path!r}"
         path = Path(self.path)
-        binary = path.suffix.lower() == ".npy"
+        binary = self.path.lower().endswith(".npy")
         try:
             found = _vector(where, path) if binary else _lines(where, path)
         except DataError:
             raise
         except FileNotFoundError:
-            raise DataError(f"{where} does not exist (seen from {str(Path.cwd())!r})") from None
+            folder = "" if path.is_absolute() else f" in {str(Path.cwd())!r}"
+            raise DataError(f"{where} does not exist{folder}") from None
         except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise DataError(f"{where} cannot be read: {said}") from None
@@ -74,7 +75,7 @@ class Given:
             )
         owner = found.astype(np.int64)[examples.rows]
         if owner.max() < 0:
-            raise DataError(f"{where} gives none of the {len(owner)} rows to share to any client")
+            raise DataError(f"{where} gives no client any of the {len(owner)} rows to share out")
         return Cut.of(owner, clients)
 
 
