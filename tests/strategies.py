@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mmfl.aggregate import Checks
 from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform
-from mmfl.data import HalfClasses, Iid, Named, Npz, Synthetic
+from mmfl.data import ByGroup, Dirichlet, Given, HalfClasses, Iid, Named, Npz, Synthetic
 from mmfl.engines import Inline, Local
 from mmfl.evaluate import Error, Loss
 from mmfl.experiment import Clients, Evaluate, Experiment, LocalOverride, LocalTraining, Task
@@ -30,7 +30,11 @@ allocators = st.one_of(
 ranges = st.tuples(counts, counts).map(sorted).map(tuple)
 points = st.none() | counts | ranges
 partitions = st.one_of(
-    st.builds(Iid, points, st.booleans()), st.builds(HalfClasses, share, points, st.booleans())
+    st.builds(Iid, points, st.booleans()),
+    st.builds(HalfClasses, share, points, st.booleans()),
+    st.builds(Dirichlet, positive, points, st.booleans()),
+    st.builds(ByGroup, points),
+    st.builds(Given, st.from_regex(r"[a-zé_ 0-9.\"'\\\n-]+\.(npy|csv|txt)", fullmatch=True)),
 )
 datasets = st.one_of(
     st.builds(Named, st.from_regex(r"[A-Z][a-zé_ 0-9.\"'\\\n-]*", fullmatch=True)),
