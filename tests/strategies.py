@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from mmfl.aggregate import Checks
 from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform
-from mmfl.data import ByGroup, Dirichlet, Given, HalfClasses, Iid, Named, Npz, Synthetic
+from mmfl.data import ByGroup, Dirichlet, FromFile, HalfClasses, Iid, Named, Npz, Synthetic
+from mmfl.data.preparation import Augment, Auto, Given, Half, Nothing, Standard
 from mmfl.engines import Inline, Local
-from mmfl.evaluate import Error, Loss
+from mmfl.evaluate import Error, Loss, RelativeLoss
 from mmfl.experiment import Clients, Evaluate, Experiment, LocalOverride, LocalTraining, Task
-from mmfl.models import Cnn, Mlp
+from mmfl.models import Cnn, Mlp, PreactResnet
+from mmfl.objectives import Accuracy, CrossEntropy, Huber, MeanSquaredError, TopK
 from mmfl.schedule import Constant, Inverse
 
 positive = st.floats(0, 1e300, exclude_min=True)
@@ -34,7 +36,7 @@ partitions = st.one_of(
     st.builds(HalfClasses, share, points, st.booleans()),
     st.builds(Dirichlet, positive, points, st.booleans()),
     st.builds(ByGroup, points),
-    st.builds(Given, st.from_regex(r"[a-zé_ 0-9.\"'\\\n-]+\.(npy|csv|txt)", fullmatch=True)),
+    st.builds(FromFile, st.from_regex(r"[a-zé_ 0-9.\"'\\\n-]+\.(npy|csv|txt)", fullmatch=True)),
 )
 datasets = st.one_of(
     st.builds(Named, st.from_regex(r"[A-Z][a-zé_ 0-9.\"'\\\n-]*", fullmatch=True)),
@@ -52,8 +54,18 @@ datasets = st.one_of(
 models = st.one_of(
     st.builds(Mlp, st.lists(counts, max_size=3).map(tuple), below_one),
     st.builds(Cnn, st.tuples(counts, counts), st.sampled_from([1, 3, 5]), counts, below_one),
+    st.builds(PreactResnet, counts, st.just((1, 2)), st.sampled_from(["batch", "group"]), counts),
 )
 kernels = st.sampled_from(["auto", "reference"])
+losses = st.one_of(
+    st.builds(CrossEntropy, below_one), st.builds(Huber, positive), st.just(MeanSquaredError())
+)
+metrics = st.one_of(st.none(), st.just(Accuracy()), st.builds(TopK, counts))
+numbers = st.floats(-1e6, 1e6) | st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3).map(tuple)
+normalizations = st.one_of(
+    st.sampled_from([Auto(), Half(), Nothing(), Standard()]),
+    st.builds(Given, numbers, st.floats(1e-3, 1e3)),
+)
 work = st.one_of(
     st.just({}), st.fixed_dictionaries({"epochs": counts}), st.fixed_dictionaries({"steps": counts})
 )
@@ -82,6 +94,12 @@ def tasks(draw: st.DrawFn, name: str) -> Task:
         draw(datasets),
         draw(models),
         draw(partitions),
+        draw(losses),
+        draw(metrics),
+        draw(st.none() | st.floats(-1e6, 1e6)),
+        draw(normalizations),
+        draw(st.builds(Augment, st.integers(0, 9), st.booleans())),
+        draw(st.none() | st.text(min_size=1)),
         kernel=draw(st.none() | kernels),
         local=LocalOverride(**{key: own[key] for key in own if key not in flat}),
         **{key: own[key] for key in flat},
@@ -103,7 +121,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
         seed=draw(st.integers(0, 2**63 - 1)),
         precision=draw(st.sampled_from(["float32", "bf16"])),
         kernel=draw(kernels),
-        score=draw(st.sampled_from([Error(), Loss()])),
+        score=draw(st.sampled_from([Error(), Loss(), RelativeLoss()])),
         score_split=draw(st.sampled_from(["validation", "test"])),
         score_source=draw(st.sampled_from(["server", "clients"])),
         score_clients=draw(st.none() | counts),

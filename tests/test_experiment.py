@@ -114,7 +114,7 @@ def test_toml_loses_nothing_of_a_resolved_experiment(experiment: Experiment) -> 
 def test_resolving_changes_only_what_was_automatic(experiment: Experiment) -> None:
     resolved = experiment.resolved()
     tasks = tuple(
-        dataclasses.replace(new, kernel=old.kernel)
+        dataclasses.replace(new, kernel=old.kernel, metric=old.metric)
         for new, old in zip(resolved.tasks, experiment.tasks, strict=True)
     )
     assert dataclasses.replace(resolved, kernel=experiment.kernel, tasks=tasks) == experiment

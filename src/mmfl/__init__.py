@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.loop import Rounds, rounds
-    from mmfl.runner import Run, run
+    from mmfl.runs.runner import Run, run
 
 __all__ = ["Experiment", "Rounds", "Run", "__version__", "rounds", "run"]
 
@@ -23,9 +23,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "Experiment": "mmfl.experiment",
     "Rounds": "mmfl.loop",
-    "Run": "mmfl.runner",
+    "Run": "mmfl.runs.runner",
     "rounds": "mmfl.loop",
-    "run": "mmfl.runner",
+    "run": "mmfl.runs.runner",
 }
 
 

@@ -19,26 +19,39 @@ from mmfl.updates import Address, ClientFailure, Evaluation, EvaluationFailure, 
 
 if TYPE_CHECKING:
     from mmfl.engines.base import Engine, Ids
-    from mmfl.experiment import Experiment
+    from mmfl.experiment import Experiment, Task
     from mmfl.state import State
     from mmfl.turns import Population
 
-__all__ = ["SCORES", "Error", "Loss", "Measured", "Score", "combine", "scores", "tested"]
+__all__ = [
+    "SCORES",
+    "Distance",
+    "Error",
+    "Loss",
+    "Measured",
+    "RelativeLoss",
+    "Score",
+    "combine",
+    "merit",
+    "scores",
+    "tested",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Means over examples: the loss, and the metric (accuracy for classification)."""
+    """Means over examples: the loss, the metric, and the loss of a blind guess."""
 
     loss: float
     metric: float
     examples: int
+    guess: float = math.nan
 
 
 class Score(Protocol):
     """From what was measured to a difficulty f_s >= 0, higher = worse off."""
 
-    def difficulty(self, measured: Measured) -> float:
+    def difficulty(self, measured: Measured, task: Task) -> float:
         """f_s; a value that is not finite counts as "as bad as the worst known task"."""
         ...
 
@@ -47,34 +60,69 @@ class Score(Protocol):
 class Error:
     """1 - accuracy: comparable over tasks (the paper's "Normalization" paragraph, put right)."""
 
-    def difficulty(self, measured: Measured) -> float:
-        """f_s = 1 - accuracy."""
-        return 1.0 - measured.metric
+    def difficulty(self, measured: Measured, task: Task) -> float:
+        """f_s = 1 - metric; where lower is better, the metric is an error already."""
+        return 1.0 - merit(measured.metric, task)
 
 
 @component
 class Loss:
     """The loss itself: the paper's equation 1, for tasks whose losses are comparable."""
 
-    def difficulty(self, measured: Measured) -> float:
+    def difficulty(self, measured: Measured, task: Task) -> float:
         """f_s = mean loss."""
         return measured.loss
 
 
-SCORES = Family(name="score", table={"error": Error, "loss": Loss}, needs=("difficulty",))
+@component
+class RelativeLoss:
+    """The loss over that of a blind guess: 1 = has learnt nothing. For tasks of different kinds."""
+
+    def difficulty(self, measured: Measured, task: Task) -> float:
+        """f_s = loss / loss of the guess (ln of the number of classes, or the targets' spread)."""
+        return measured.loss / measured.guess if measured.guess > 0 else math.nan
+
+
+@component
+class Distance:
+    """How far a task is from its own `target`; one that has reached it needs nobody."""
+
+    def difficulty(self, measured: Measured, task: Task) -> float:
+        """f_s = target - metric, where lower is better metric - target; at least 0."""
+        assert task.target is not None  # an experiment with this score is refused without it
+        return merit(task.target, task) - merit(measured.metric, task)
+
+
+def merit(metric: float, task: Task) -> float:
+    """A metric as a number of which more is better: an error e counts as 1 - e."""
+    assert task.metric is not None  # experiments are resolved
+    return metric if task.metric.better == "higher" else 1.0 - metric
+
+
+SCORES = Family(
+    name="score",
+    table={"distance": Distance, "error": Error, "loss": Loss, "relative_loss": RelativeLoss},
+    needs=("difficulty",),
+)
 
 
 def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measured]:
     """From pieces to means per task, in float64 and in the order of delivery."""
-    sums: dict[str, tuple[float, float, int]] = {}
+    sums: dict[str, tuple[float, float, int, float]] = {}
     for piece in pieces:
         if isinstance(piece, EvaluationFailure):
             continue
-        loss, metric, examples = sums.get(piece.task, (0.0, 0.0, 0))
-        sums[piece.task] = (loss + piece.loss, metric + piece.metric, examples + piece.examples)
+        found = (piece.loss, piece.metric, piece.examples, piece.guess)
+        loss, metric, examples, guess = sums.get(piece.task, (0.0, 0.0, 0, 0.0))
+        sums[piece.task] = (
+            loss + found[0],
+            metric + found[1],
+            examples + found[2],
+            guess + found[3],
+        )
     return {
-        task: Measured(loss / examples, metric / examples, examples)
-        for task, (loss, metric, examples) in sums.items()
+        task: Measured(loss / examples, metric / examples, examples, guess / examples)
+        for task, (loss, metric, examples, guess) in sums.items()
         if examples
     }
 
@@ -103,14 +151,15 @@ def scores(
     failures: list[ClientFailure] = []
     pieces = engine.evaluate(changed, split, asked)
     if asked is not None:
-        gate = _Judges(experiment.run_id, asked, population, state, failures)
+        gate = _Judges(experiment, asked, population, state, failures)
         pieces = iter([piece for piece in pieces if gate.lets_through(piece)])
         gate.close()
     seen = combine(pieces)
     difficulty = dict(state.difficulty)
     for task, measured in seen.items():
         others = [f for name, f in state.difficulty.items() if name != task]
-        difficulty[task] = _safe(experiment.score, measured, others)
+        f = experiment.score.difficulty(measured, experiment.task(task))
+        difficulty[task] = _safe(float(f), others)
     return difficulty, seen, failures
 
 
@@ -118,7 +167,7 @@ def scores(
 class _Judges:
     """The gate for clients' evaluations: one answer from each that was asked, within its limits."""
 
-    run_id: str
+    experiment: Experiment
     asked: Mapping[str, Ids]
     population: Population
     state: State
@@ -151,15 +200,18 @@ class _Judges:
 
     def _note(self, task: str, client: int, reason: str, detail: str) -> None:
         version = self.state.versions[task]
-        address = Address(self.run_id, self.state.round, task, client, version)
+        address = Address(self.experiment.run_id, self.state.round, task, client, version)
         self.failures.append(ClientFailure(address, reason, detail))
 
     def _sane(self, found: Evaluation) -> bool:
         federation = self.population.federation
         sizes = federation.sizes(np.array([found.client]))
         holds = int(sizes[0, federation.tasks.index(found.task)])
-        numbers = 0 < found.examples <= holds and math.isfinite(found.loss)
-        return numbers and 0 <= found.metric <= found.examples
+        metric = self.experiment.task(found.task).metric
+        assert metric is not None  # the experiment is resolved
+        low, high = (bound * found.examples for bound in metric.bounds)
+        finite = math.isfinite(found.loss) and math.isfinite(found.metric)
+        return 0 < found.examples <= holds and finite and low <= found.metric <= high
 
 
 def tested(
@@ -177,9 +229,8 @@ def tested(
     return state.replace(measured=measured, stale=frozenset())
 
 
-def _safe(score: Score, measured: Measured, others: Iterable[float]) -> float:
+def _safe(f: float, others: Iterable[float]) -> float:
     """f_s, made safe: a score that is not finite is set to the worst finite one that is known."""
-    f = float(score.difficulty(measured))
     if math.isfinite(f):
         return max(f, 0.0)
     return max((other for other in others if math.isfinite(other)), default=1.0)

@@ -19,7 +19,8 @@ from mmfl.allocate import ALLOCATORS, Allocator, FedFair
 from mmfl.config import Count, Natural, apply_set, component, dump, imports_allowed, parse
 from mmfl.engines import ENGINES, EngineConfig, Local
 from mmfl.errors import ConfigError, did_you_mean
-from mmfl.evaluate import SCORES, Error, Score
+from mmfl.evaluate import SCORES, Distance, Error, Score
+from mmfl.objectives import METRICS
 from mmfl.settings import (
     LOCAL_KEYS,
     Clients,
@@ -45,7 +46,7 @@ class Experiment:
         seed: Of all randomness.
         precision: "float32", or "bf16" for forward and backward passes with float32 weights.
         kernel: How training is computed; "auto" is resolved when a run starts.
-        score: What the difficulty f_s is: "error" (default) or "loss".
+        score: What the difficulty f_s is: "error" (default), "loss", "relative_loss", "distance".
         score_split: The server's split it is measured on: "validation", or "test" as in the paper.
         score_source: "server", or "clients": the mean over clients' own evaluations (equation 1).
         score_clients: How many clients each task asks for its score; by default all that hold data.
@@ -83,6 +84,9 @@ class Experiment:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two tasks are called {twice[0]!r}; names must differ (case aside)")
+        aimless = [task.name for task in self.tasks if task.target is None]
+        if isinstance(self.score, Distance) and aimless:
+            raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')
 
     @property
     def holds_validation(self) -> bool:
@@ -138,7 +142,11 @@ class Experiment:
         kernel = "reference" if self.kernel == "auto" else self.kernel
         own = {None: None, "auto": kernel}
         tasks = tuple(
-            dataclasses.replace(task, kernel=own.get(task.kernel, task.kernel))
+            dataclasses.replace(
+                task,
+                kernel=own.get(task.kernel, task.kernel),
+                metric=METRICS.parse(task.loss.metric) if task.metric is None else task.metric,
+            )
             for task in self.tasks
         )
         return dataclasses.replace(self, kernel=kernel, tasks=tasks)

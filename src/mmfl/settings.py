@@ -17,10 +17,12 @@ from pydantic import (
 )
 from pydantic_core import ArgsKwargs
 
-from mmfl.config import Count, NonNegative, component, dump
+from mmfl.config import Count, NonNegative, Text, component, dump
 from mmfl.data.datasets import DATASETS, Dataset
 from mmfl.data.partition import PARTITIONS, Iid, Partition
+from mmfl.data.preparation import NORMALIZATIONS, Augment, Auto, Normalize
 from mmfl.models import MODELS, Mlp, Model
+from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
 from mmfl.schedule import SCHEDULES, Constant, Schedule
 from mmfl.sentences import short
 from mmfl.updates import LocalWork
@@ -169,12 +171,32 @@ class Task:
     """One of the S models that train at the same time.
 
     Every key of ``[local]`` may stand in a task, as ``lr = 0.1`` or inside ``local``.
+
+    Attributes:
+        name: Also the name of its files.
+        dataset: What it learns from.
+        model: What learns.
+        partition: Which client has which examples.
+        loss: What local training minimises.
+        metric: What the task is judged by; by default what suits the loss.
+        target: The metric to reach: for the score "distance", and for counting rounds.
+        normalize: How examples are scaled.
+        augment: Random crops and flips of training images.
+        warm_start: A safetensors file with the first weights.
+        kernel: How training is computed, if not as the experiment says.
+        local: Keys of ``[local]`` that this task sets differently.
     """
 
     name: Annotated[str, Strict(), AfterValidator(_task_name)]
     dataset: Annotated[Dataset, DATASETS]
     model: Annotated[Model, MODELS] = Mlp()
     partition: Annotated[Partition, PARTITIONS] = Iid()
+    loss: Annotated[Loss, LOSSES] = CrossEntropy()
+    metric: Annotated[Metric | None, dataclasses.replace(METRICS, optional=True)] = None
+    target: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
+    normalize: Annotated[Normalize, NORMALIZATIONS] = Auto()
+    augment: Augment = Augment()
+    warm_start: Text | None = None
     kernel: Kernel | None = None
     local: LocalOverride = LocalOverride()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -129,13 +130,18 @@ class ClientFailure:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Sums over a piece of a split, or over one client's shard; pieces add up in a fixed order."""
+    """Sums over a piece of a split, or over one client's shard; pieces add up in a fixed order.
+
+    `guess` is the loss of a guess that has not looked at the examples (all classes alike, or the
+    mean of the training targets).
+    """
 
     task: str
     examples: int
     loss: float
     metric: float
     client: int | None = None
+    guess: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

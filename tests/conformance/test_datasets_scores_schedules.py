@@ -9,6 +9,7 @@ import pytest
 
 from mmfl.data import DATASETS
 from mmfl.evaluate import SCORES, Measured
+from mmfl.experiment import Task
 from mmfl.schedule import SCHEDULES
 
 
@@ -36,8 +37,12 @@ def test_a_data_set_is_complete_and_the_same_every_time(arrays):
 @pytest.mark.parametrize("kind", sorted(SCORES.table))
 def test_a_score_is_higher_for_the_worse_off_and_never_negative(kind):
     score = SCORES.parse(kind)
-    good, bad = Measured(0.1, 0.95, 10), Measured(2.0, 0.3, 10)
-    assert 0 <= score.difficulty(good) < score.difficulty(bad)
+    task = Task(name="a", dataset="x", metric="accuracy", target=0.99)
+    good, bad = Measured(0.1, 0.95, 10, 2.3), Measured(2.0, 0.3, 10, 2.3)
+    assert 0 <= score.difficulty(good, task) < score.difficulty(bad, task)
+    task = Task(name="a", dataset="x", metric="mae", target=0.01)
+    good, bad = Measured(0.1, 0.2, 10, 2.3), Measured(2.0, 0.9, 10, 2.3)
+    assert 0 <= score.difficulty(good, task) < score.difficulty(bad, task)
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEDULES.table))

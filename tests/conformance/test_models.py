@@ -9,7 +9,7 @@ from torch.nn import functional
 from mmfl.models import MODELS
 from mmfl.train.resident import Resident
 
-SHAPE = (2, 8, 8)
+SHAPE = (2, 16, 16)
 
 
 @pytest.fixture(params=sorted(MODELS.table))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from helpers import one_line
 from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder
-from mmfl.data.load import load_arrays
+from mmfl.data.load import Shelf
 from mmfl.errors import DataError
 from mmfl.experiment import Clients, Experiment, Task
 
@@ -94,8 +94,8 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
     ("changes", "rule"),
     [
         (
-            {"x_train": np.zeros((6, 4, 5), np.int64)},
-            "x_train must be bytes, real or whole numbers",
+            {"x_train": np.zeros((6, 4, 5), complex)},
+            "x_train must be bytes, real or whole numbers, got complex128",
         ),
         (
             {"x_train": np.zeros((6, 4, 5), bool)},
@@ -341,14 +341,14 @@ def experiment_on(*datasets: Any) -> Experiment:
 
 
 def test_tasks_on_one_data_set_share_its_arrays() -> None:
-    arrays = load_arrays(experiment_on(Synthetic(), Synthetic(seed=1), Synthetic()), None)
+    arrays = Shelf(None).arrays(experiment_on(Synthetic(), Synthetic(seed=1), Synthetic()))
     assert list(arrays) == ["task0", "task1", "task2"]
     assert arrays["task0"] is arrays["task2"]
     assert arrays["task0"] is not arrays["task1"]
 
 
 def test_missing_data_names_its_task() -> None:
-    message = refused(lambda: load_arrays(experiment_on(Synthetic(), Npz("gone.npz")), None))
+    message = refused(lambda: Shelf(None).arrays(experiment_on(Synthetic(), Npz("gone.npz"))))
     assert message == "task 'task1': data set 'gone.npz' does not exist"
 
 

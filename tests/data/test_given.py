@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from helpers import one_line
 from mmfl import Experiment
-from mmfl.data import Arrays, Given, Shards, Synthetic, simulate
+from mmfl.data import Arrays, FromFile, Shards, Synthetic, simulate
 from mmfl.data.arrays import Examples
 from mmfl.errors import ConfigError, DataError
 from mmfl.experiment import Clients, Task
@@ -33,12 +33,12 @@ def refused(act: Callable[[], object]) -> str:
     return one_line(DataError, act)
 
 
-def write(name: str, numbers: Any) -> Given:
+def write(name: str, numbers: Any) -> FromFile:
     if name.endswith("npy"):
         np.save(name, np.asarray(numbers))
     else:
         Path(name).write_text("\n".join(map(str, numbers)))
-    return Given(name)
+    return FromFile(name)
 
 
 def of(count: int, kept: tuple[int, ...] = ()) -> Examples:
@@ -72,7 +72,7 @@ def test_whole_numbers_of_any_type(dtype: str) -> None:
 @pytest.mark.parametrize("text", ["1\r\n0\r\n1\r\n", "\ufeff1\n 0 \n1\n\n\n", "1\n0\n1"])
 def test_text_as_other_programs_write_it(text: str) -> None:
     Path("a.csv").write_bytes(text.encode())
-    assert held(Given("a.csv").split(of(3), 2, rng=RNG), 2) == [[1], [0, 2]]
+    assert held(FromFile("a.csv").split(of(3), 2, rng=RNG), 2) == [[1], [0, 2]]
 
 
 LENGTH = "must have one number per row of the training data (4, the server's 1 included), got "
@@ -126,26 +126,28 @@ def saved(array: Any, **how: Any) -> bytes:
 )
 def test_a_wrong_file_is_one_sentence(name: str, content: bytes, rule: str) -> None:
     Path(name).write_bytes(content)
-    message = refused(lambda: Given(name).split(of(4, kept=(2,)), 2, rng=RNG))
+    message = refused(lambda: FromFile(name).split(of(4, kept=(2,)), 2, rng=RNG))
     assert message.startswith(f"partition file {name!r}{rule}")
 
 
 def test_no_file_is_one_sentence() -> None:
-    message = refused(lambda: Given("a.csv").split(of(4), 2, rng=RNG))
+    message = refused(lambda: FromFile("a.csv").split(of(4), 2, rng=RNG))
     assert message == f"partition file 'a.csv' does not exist in {str(Path.cwd())!r}"
-    message = refused(lambda: Given("/nowhere/a.csv").split(of(4), 2, rng=RNG))
+    message = refused(lambda: FromFile("/nowhere/a.csv").split(of(4), 2, rng=RNG))
     assert message == "partition file '/nowhere/a.csv' does not exist"
     Path("b.npy").mkdir()
-    message = refused(lambda: Given("b.npy").split(of(4), 2, rng=RNG))
+    message = refused(lambda: FromFile("b.npy").split(of(4), 2, rng=RNG))
     assert message == "partition file 'b.npy' cannot be read: Is a directory"
     for odd in ("x" * 5000 + ".csv", "a\0b.csv"):
-        assert " cannot be read: " in refused(lambda odd=odd: Given(odd).split(of(4), 2, rng=RNG))
+        assert " cannot be read: " in refused(
+            lambda odd=odd: FromFile(odd).split(of(4), 2, rng=RNG)
+        )
 
 
 @pytest.mark.parametrize("path", ["a.npz", "a", "csv"])
 def test_a_file_of_another_kind_is_one_sentence(path: str) -> None:
-    message = one_line(ConfigError, lambda: Given(path))
-    assert message == f"Given: path must end in .npy, .csv or .txt, got {path!r}"
+    message = one_line(ConfigError, lambda: FromFile(path))
+    assert message == f"FromFile: path must end in .npy, .csv or .txt, got {path!r}"
 
 
 def test_a_file_never_gives_the_servers_rows_away() -> None:
@@ -153,7 +155,7 @@ def test_a_file_never_gives_the_servers_rows_away() -> None:
     np.save("owner.npy", owner)
     nothing = np.zeros((0, 1), np.uint8)
     data = Arrays(nothing, owner, nothing, owner, 5)
-    task = Task("t0", Synthetic(), partition=Given("owner.npy"))
+    task = Task("t0", Synthetic(), partition=FromFile("owner.npy"))
     federation = simulate(Experiment(1, Clients(5), (task,)), {"t0": data})
     kept = federation.piece("t0", "validation", 0).tolist()
     rows = [federation.shard("t0", client) for client in federation.clients]

@@ -33,8 +33,8 @@ kind = "inline"
 name = "only"
 dataset = { kind = "synthetic", classes = 5, shape = [6, 6], train = 330, test = 60 }
 model = { kind = "cnn", channels = [3, 5], dense = 9, dropout = 0.25 }
-partition = { kind = "iid", points = [11, 29] }
-"""
+partition = { kind = "iid", points = [18, 23] }
+"""  # no batch of one: the bits of MKL's matrix x vector depend on where the matrix lies in memory
 
 
 def plain_fed_avg(e: Experiment) -> dict[str, np.ndarray]:
@@ -49,7 +49,7 @@ def plain_fed_avg(e: Experiment) -> dict[str, np.ndarray]:
         sums = []
         for k in range(e.clients.count):
             rows = shards.shard("only", k)
-            x, y = torch.tensor(data.x_train[rows]).unsqueeze(1), torch.tensor(data.y_train[rows])
+            x, y = torch.tensor(data.x_train[rows]), torch.tensor(data.y_train[rows])
             rng = stream(e.seed, "train", t, "only", k)
             torch.manual_seed(rng.torch_seed())
             model.load_state_dict(w)
@@ -59,7 +59,8 @@ def plain_fed_avg(e: Experiment) -> dict[str, np.ndarray]:
                 order = torch.tensor(rng.permutation(len(rows)))
                 for batch in order.split(local.batch_size):
                     sgd.zero_grad()
-                    functional.cross_entropy(model(x[batch]), y[batch]).backward()
+                    images = x[batch].unsqueeze(1).to(memory_format=torch.channels_last)
+                    functional.cross_entropy(model(images), y[batch]).backward()
                     sgd.step()
             if k % CHUNK == 0:
                 sums.append(

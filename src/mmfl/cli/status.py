@@ -18,7 +18,7 @@ def status(
     from rich.console import Console
 
     from mmfl.cli.view import results_table, troubles
-    from mmfl.runner import Run
+    from mmfl.runs.runner import Run
 
     run = Run.load(folder)
     if json:

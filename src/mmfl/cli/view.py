@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Set
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, Group
@@ -12,9 +13,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from mmfl.objectives import METRICS
+
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
-    from mmfl.runner import Run
+    from mmfl.runs.runner import Run
     from mmfl.state import RoundRecord
 
 __all__ = ["View", "results_table", "troubles"]
@@ -28,6 +31,8 @@ class View:
         self._console = Console(file=stream, quiet=quiet, highlight=False)
         self._live: Live | None = None
         self._turns = {task.name: 0 for task in experiment.tasks}
+        kinds = {METRICS.kind_of(task.metric) for task in experiment.resolved().tasks}
+        self._title = _title(kinds)
         self._failures = 0
         self._start = time.monotonic()
 
@@ -77,14 +82,14 @@ class View:
     def _picture(self, record: RoundRecord) -> Group:
         table = Table(box=None, pad_edge=False)
         table.add_column("task")
-        for title in ("accuracy", "difficulty", "clients", "turns"):
+        for title in (self._title, "difficulty", "clients", "turns"):
             table.add_column(title, justify="right")
         wide = self._console.width >= 80
         for task in record.tasks:
             metric = record.metric[task]
             row = (_share(metric), _share(record.difficulty[task]))
             turns = (str(record.clients[task]), str(self._turns[task]))
-            part = 0 if math.isnan(metric) else metric
+            part = 0 if math.isnan(metric) else min(max(metric, 0), 1)
             bar = (ProgressBar(total=1, completed=part, width=24),) if wide else ()
             table.add_row(task, *row, *turns, *bar)
         gone = time.monotonic() - self._start
@@ -98,7 +103,7 @@ def results_table(run: Run) -> Table:
     """Per task and over tasks, on the test split."""
     table = Table(box=None, pad_edge=False)
     table.add_column("task")
-    for title in ("accuracy", "loss", "turns"):
+    for title in (_title({kind for kind, _ in run.metrics.values()}), "loss", "turns"):
         table.add_column(title, justify="right")
     for name, task in run.tasks.items():
         table.add_row(name, _share(task["metric"]), _share(task["loss"]), str(task["clients"]))
@@ -106,6 +111,11 @@ def results_table(run: Run) -> Table:
     table.add_row("mean", _share(run.mean), "", "")
     table.add_row("variance", _share(run.variance), "", "")
     return table
+
+
+def _title(kinds: Set[str]) -> str:
+    """What a column of metrics is called: by their kind, if they are of one kind."""
+    return next(iter(kinds)) if len(kinds) == 1 else "metric"
 
 
 def troubles(run: Run) -> list[str]:

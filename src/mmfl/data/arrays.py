@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mmfl.errors import DataError, did_you_mean
 from mmfl.sentences import short
 
-__all__ = ["PARTS", "Arrays", "Examples"]
+__all__ = ["Arrays", "Examples"]
 
 Ints = npt.NDArray[np.int64]
 PARTS = ("x_train", "y_train", "x_test", "y_test")

@@ -1,4 +1,4 @@
-"""Load the data of all tasks of an experiment, each data set once."""
+"""The data of an experiment's tasks, each data set loaded once."""
 
 from __future__ import annotations
 
@@ -12,23 +12,36 @@ from mmfl.errors import DataError
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["load_arrays"]
+__all__ = ["Shelf"]
 
 
-def load_arrays(experiment: Experiment, data_dir: Path | None) -> dict[str, Arrays]:
-    """From task name to its data; tasks on the same data set share the arrays."""
-    loaded: list[tuple[Dataset, Arrays]] = []
-    arrays = {}
-    for task in experiment.tasks:
-        found = next((a for dataset, a in loaded if dataset == task.dataset), None)
-        if found is None:
-            try:
-                found = task.dataset.load(data_dir)
-            except DataError as error:
-                raise DataError(f"task {task.name!r}: {error}") from None
-            except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                raise DataError(f"task {task.name!r}: its data cannot be loaded: {said}") from error
-            loaded.append((task.dataset, found))
-        arrays[task.name] = found
-    return arrays
+class Shelf:
+    """Data sets in memory: those of the experiment that was served last."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        self._loaded: list[tuple[Dataset, Arrays]] = []
+
+    def arrays(self, experiment: Experiment) -> dict[str, Arrays]:
+        """From task name to its data; tasks on the same data set share the arrays."""
+        kept: list[tuple[Dataset, Arrays]] = []
+        arrays = {}
+        for task in experiment.tasks:
+            known = (*kept, *self._loaded)
+            found = next((a for dataset, a in known if dataset == task.dataset), None)
+            if found is None:
+                found = self._load(task.name, task.dataset)
+            if not any(found is a for _, a in kept):
+                kept.append((task.dataset, found))
+            arrays[task.name] = found
+        self._loaded = kept
+        return arrays
+
+    def _load(self, task: str, dataset: Dataset) -> Arrays:
+        try:
+            return dataset.load(self._data_dir)
+        except DataError as error:
+            raise DataError(f"task {task!r}: {error}") from None
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise DataError(f"task {task!r}: its data cannot be loaded: {said}") from error

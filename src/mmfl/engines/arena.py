@@ -37,8 +37,9 @@ class Arena:
         self.arrays: dict[str, npt.NDArray[Any]] = {}
 
     def reserve(self, wanted: Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]]) -> None:
-        """Make room for arrays of these types and shapes (once per arena)."""
+        """Make room for arrays of these types and shapes, in the place of any before."""
         offset = 0
+        self.manifest = {}
         for name, (dtype, shape) in wanted.items():
             kind = np.dtype(dtype)
             self.manifest[name] = (offset, kind.str, shape)

@@ -32,7 +32,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class Engine(Protocol):
-    """Trains and evaluates. It belongs to one experiment and one federation."""
+    """Trains and evaluates, for one experiment and one federation at a time."""
 
     @property
     def experiment(self) -> Experiment:
@@ -47,6 +47,10 @@ class Engine(Protocol):
     @property
     def merges(self) -> bool:
         """Whether partial sums are formed and checked by our own code, so that they may be used."""
+        ...
+
+    def prepare(self, experiment: Experiment) -> None:
+        """Serve this experiment from now on; what it shares with the last one is not done again."""
         ...
 
     def initial(self) -> dict[str, Params]:

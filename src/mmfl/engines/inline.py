@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.config import component
-from mmfl.data.load import load_arrays
+from mmfl.data.federation import SimulatedFederation
+from mmfl.data.load import Shelf
 from mmfl.engines.base import Ids
 from mmfl.params import Params
 from mmfl.updates import (
@@ -32,10 +33,7 @@ class Inline:
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> InlineEngine:
         """Load the data and build the trainer."""
-        from mmfl.train.trainer import Trainer
-
-        experiment = experiment.resolved()
-        return InlineEngine(Trainer(experiment, load_arrays(experiment, data_dir)))
+        return InlineEngine(experiment, data_dir)
 
 
 class InlineEngine:
@@ -43,10 +41,27 @@ class InlineEngine:
 
     merges = False
 
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-        self.experiment = trainer.experiment
-        self.federation = trainer.federation
+    def __init__(self, experiment: Experiment, data_dir: Path | None) -> None:
+        self._shelf = Shelf(data_dir)
+        self._trainer: Trainer
+        self.prepare(experiment)
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment, resolved."""
+        return self._trainer.experiment
+
+    @property
+    def federation(self) -> SimulatedFederation:
+        """Who is there."""
+        return self._trainer.federation
+
+    def prepare(self, experiment: Experiment) -> None:
+        """Load what is missing, and build a trainer."""
+        from mmfl.train.trainer import Trainer
+
+        experiment = experiment.resolved()
+        self._trainer = Trainer(experiment, self._shelf.arrays(experiment))
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights."""

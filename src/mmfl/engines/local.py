@@ -22,9 +22,9 @@ import numpy.typing as npt
 from pydantic import PlainValidator, WithJsonSchema
 
 from mmfl.config import Positive, component, dump
-from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.arrays import Arrays
 from mmfl.data.federation import SimulatedFederation, simulate
-from mmfl.data.load import load_arrays
+from mmfl.data.load import Shelf
 from mmfl.engines.arena import Arena, reserve
 from mmfl.engines.base import Ids
 from mmfl.engines.pool import Message, Pool
@@ -79,10 +79,9 @@ class Local:
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> LocalEngine:
         """Load the data, map it, start the workers."""
-        experiment = experiment.resolved()
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         workers = self.workers if isinstance(self.workers, int) else cores or 1
-        return LocalEngine(experiment, load_arrays(experiment, data_dir), workers, self.timeout)
+        return LocalEngine(experiment, data_dir, workers, self.timeout)
 
 
 class LocalEngine:
@@ -93,24 +92,38 @@ class LocalEngine:
     def __init__(
         self,
         experiment: Experiment,
-        arrays: Mapping[str, Arrays],
+        data_dir: Path | None,
         workers: int,
         timeout: float | None = None,
     ) -> None:
-        self.experiment = experiment
-        self.federation: SimulatedFederation = simulate(experiment, arrays)
+        self.experiment: Experiment
+        self.federation: SimulatedFederation
+        self._shelf = Shelf(data_dir)
+        self._shared: dict[str, npt.NDArray[Any]] = {}
         self._data, self._weights, self._slots = Arena(), Arena(), _Slots()
         self._layouts: dict[str, Layout] = {}
-        some = self.federation.sizes(np.arange(min(1000, experiment.clients.count))).mean(axis=0)
-        self._typical = dict(zip(self.federation.tasks, some.tolist(), strict=True))
+        self._typical: dict[str, float] = {}
         self._pool = Pool(workers, (self._data.fd, self._weights.fd, self._slots.fd))
         self._timeout = timeout
         try:
-            self._share(arrays)
+            self.prepare(experiment)
             self._pool.start()
         except BaseException:
             self.close()
             raise
+
+    def prepare(self, experiment: Experiment) -> None:
+        """Load and map what is missing; the workers stay, with a new trainer."""
+        experiment = experiment.resolved()
+        if self._typical and experiment.world == self.experiment.world:
+            self.experiment = experiment
+            return
+        arrays = self._shelf.arrays(experiment)
+        federation = simulate(experiment, arrays)
+        some = federation.sizes(np.arange(min(1000, experiment.clients.count))).mean(axis=0)
+        self._share(experiment, arrays)
+        self._typical = dict(zip(federation.tasks, some.tolist(), strict=True))
+        self.experiment, self.federation, self._layouts = experiment, federation, {}
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
@@ -168,17 +181,24 @@ class LocalEngine:
         self._weights.close()
         self._slots.close()
 
-    def _share(self, arrays: Mapping[str, Arrays]) -> None:
+    def _share(self, experiment: Experiment, arrays: Mapping[str, Arrays]) -> None:
         """Map the data, each data set once, and tell the workers where it is."""
         distinct: dict[str, npt.NDArray[Any]] = {}
-        names: dict[str, tuple[dict[str, str], int | None]] = {}
+        names: dict[str, dict[str, Any]] = {}
         for task, data in arrays.items():
-            parts = [part for part in (*PARTS, "groups") if getattr(data, part) is not None]
-            keys = {part: f"{id(data)}/{part}" for part in parts}
-            distinct |= {key: getattr(data, part) for part, key in keys.items()}
-            names[task] = (keys, data.classes)
-        self._data.fill(distinct)
-        plain = dump(self.experiment)
+            names[task] = {"classes": data.classes}
+            for part in ("x_train", "y_train", "x_test", "y_test", "groups"):
+                array = getattr(data, part)
+                if array is not None:
+                    names[task][part] = key = f"{id(data)}/{part}"
+                    distinct[key] = array
+        known = {key: id(array) for key, array in self._shared.items()}
+        if known != {key: id(array) for key, array in distinct.items()}:
+            self._data.fill(distinct)
+            self._shared = distinct
+        plain = dump(experiment)
+        for task_ in plain["tasks"]:
+            task_["dataset"] = "mapped"  # workers find the data in the file, wherever it came from
         if '"__main__:' in json.dumps(plain):
             raise EngineError(
                 "a class of yours is defined in the script that runs, where workers cannot "
@@ -286,6 +306,7 @@ class _Slots:
 
     @size.setter
     def size(self, wanted: int) -> None:
+        self._maps = []
         self._size = -(-max(wanted, 1) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
 
     def take(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mmfl.data.federation import Federation
 from mmfl.engines.base import Ids
+from mmfl.errors import EngineError
 from mmfl.experiment import Experiment
 from mmfl.params import Params
 from mmfl.updates import (
@@ -38,6 +39,10 @@ class MockEngine:
     turn: Turn
     test: Test = _always_half
     merges: bool = False
+
+    def prepare(self, experiment: Experiment) -> None:
+        """There is only the one."""
+        raise EngineError("a mock engine serves one experiment only")
 
     def initial(self) -> dict[str, Params]:
         """The weights that were given."""

@@ -48,9 +48,13 @@ class _Worker:
     log: IO[bytes]
     waiting: deque[int] = field(default_factory=deque)
     greeted: int = 0
+    owes: int = 0  # answers to greetings; while there are any, it is not ready for requests
     since: float = 0.0
-    ready: bool = False
     overdue: bool = False
+
+    @property
+    def ready(self) -> bool:
+        return self.greeted > 0 and self.owes == 0
 
     def last_words(self) -> str:
         self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - 2000))
@@ -108,10 +112,18 @@ class Pool:
         for worker in self._workers:  # after all have been started: a long greeting makes one wait
             while worker.greeted < len(self.greetings):
                 self._send(worker, self.greetings[worker.greeted])
+                worker.owes += self.greetings[worker.greeted]["do"] == "setup"
                 worker.greeted += 1
 
     def greet(self, greeting: Message) -> None:
-        """Tell every worker something, now and whenever one is replaced; no answer is expected."""
+        """Tell every worker something, now and whenever one is replaced.
+
+        A "setup" makes all that was said before it void, and is answered; nothing else is.
+        """
+        if greeting["do"] == "setup":
+            self.greetings = []
+            for worker in self._workers:
+                worker.greeted = 0
         self.greetings.append(greeting)
         if self._workers:
             self.start()
@@ -154,7 +166,8 @@ class Pool:
                     if not worker.ready:
                         if "error" in reply:
                             raise EngineError(reply["error"])
-                        worker.ready, worker.since = True, time.monotonic()
+                        worker.owes -= 1
+                        worker.since = time.monotonic()
                         self._stillborn = 0
                         continue
                     number = worker.waiting.popleft()

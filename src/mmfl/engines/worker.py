@@ -68,16 +68,17 @@ class Worker:
     def do_setup(self, experiment: Any, arrays: Any, data: Any) -> tuple[Any, bytes]:
         """Build the trainer over the mapped data; imports were allowed or refused on our side."""
         mapped = attach(self._files["data"], data)
-        tasks = {
-            task: Arrays(**{part: mapped[key] for part, key in keys.items()}, classes=classes)
-            for task, (keys, classes) in arrays.items()
-        }
+        tasks = {}
+        for task, parts in arrays.items():
+            classes = parts.pop("classes")
+            tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
         self._trainer = Trainer(Experiment.from_dict(experiment, allow_imports=True), tasks)
         return {"ready": True}, b""
 
     def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
         """Map the weights."""
         self._weights = attach(self._files["weights"], manifest)
+        self._slots = {}
         return None, b""
 
     def do_initial(self, task: str) -> tuple[Any, bytes]:

@@ -4,7 +4,18 @@ from mmfl.config import Family
 from mmfl.models.base import Model
 from mmfl.models.cnn import Cnn
 from mmfl.models.mlp import Mlp
+from mmfl.models.preact_resnet import PreactResnet, PreactResnet18
 
-__all__ = ["MODELS", "Cnn", "Mlp", "Model"]
+__all__ = ["MODELS", "Cnn", "Mlp", "Model", "PreactResnet", "PreactResnet18"]
 
-MODELS = Family(name="model", table={"cnn": Cnn, "mlp": Mlp}, needs=("build",), default="mlp")
+MODELS = Family(
+    name="model",
+    table={
+        "cnn": Cnn,
+        "mlp": Mlp,
+        "preact_resnet": PreactResnet,
+        "preact_resnet18": PreactResnet18,
+    },
+    needs=("build",),
+    default="mlp",
+)

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from mmfl.rng import Stream
+from mmfl.train.precision import computing
 from mmfl.train.sgd import Sgd
 from mmfl.updates import LocalWork
 
-__all__ = ["Trained", "batches", "forward", "train"]
+__all__ = ["Trained", "batches", "fitted", "forward", "train"]
 
 Batch = Callable[[npt.NDArray[np.int64]], tuple[Tensor, Tensor]]
+Mean = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +52,34 @@ def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[npt.NDArray[
 
 
 def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
-    """Logits in float32; with "bf16" the layers compute in bfloat16 from float32 weights."""
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
-        logits: Tensor = model(x)
-    return logits.float()
+    """Outputs in float32, whatever the layers compute in."""
+    with computing(precision):
+        outputs: Tensor = model(x)
+    return outputs.float()
+
+
+def fitted(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Outputs in the targets' shape, where one real number per example may be a column of one."""
+    column = targets.is_floating_point() and targets.ndim == 1 and outputs.ndim == 2
+    return outputs.squeeze(1) if column else outputs
 
 
 def train(
-    model: nn.Module, batch: Batch, size: int, work: LocalWork, *, precision: str, rng: Stream
+    model: nn.Module,
+    batch: Batch,
+    loss: Mean,
+    size: int,
+    work: LocalWork,
+    *,
+    precision: str,
+    rng: Stream,
 ) -> Trained:
     """Tau steps of SGD on the client's shard, in place (Algorithm 1, lines 8-9).
 
     Args:
         model: The network, at the weights w_s that the server sent.
-        batch: From rows of the shard to examples and labels.
+        batch: From rows of the shard to examples and targets.
+        loss: From a batch's outputs and targets to its mean loss.
         size: Rows of the shard.
         work: How much, and the optimiser's settings.
         precision: "float32" or "bf16".
@@ -77,10 +91,10 @@ def train(
     for rows in batches(size, work, rng=rng):
         x, y = batch(rows)
         optimizer.zero_grad()
-        loss = functional.cross_entropy(forward(model, x, precision), y)
-        loss.backward()
+        mean = loss(fitted(forward(model, x, precision), y), y)
+        mean.backward()
         optimizer.step()
-        last = loss.item()
+        last = mean.item()
         first = first if samples else last
         samples += len(rows)
     return Trained(samples, first, last)

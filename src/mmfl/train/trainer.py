@@ -8,22 +8,24 @@ result must not depend on the number of cores.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from mmfl.data import Arrays, simulate
 from mmfl.errors import EngineError, MmflError
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, Task
 from mmfl.params import Flat, Params
 from mmfl.rng import Stream, stream
 from mmfl.train import reference
+from mmfl.train.inputs import Inputs
 from mmfl.train.resident import Resident
+from mmfl.train.warm_start import warm_weights
 from mmfl.updates import (
     ClientFailure,
     ClientUpdate,
@@ -38,6 +40,21 @@ __all__ = ["Trainer"]
 Ints = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """What a task is trained and judged with: its data, its network, its loss and metric."""
+
+    task: Task
+    data: Arrays
+    inputs: Inputs
+    resident: Resident
+    metric: Callable[[Tensor, Tensor], Tensor]
+    guess: Tensor
+
+    def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
+        return reference.fitted(reference.forward(self.resident.module, x, precision), y)
+
+
 class Trainer:
     """Trains and evaluates for one process."""
 
@@ -45,39 +62,42 @@ class Trainer:
         self.experiment = experiment
         self.arrays = arrays
         self.federation = simulate(experiment, arrays)
-        self._residents: dict[str, Resident] = {}
+        self._benches: dict[str, _Bench] = {}
 
     def initial(self, task: str) -> Params:
         """The task's first weights: Algorithm 1, line 1."""
-        resident = self._resident(task)
-        resident.set(resident.first)
-        self._try_out(task)
-        return Params(resident.layout, resident.first.copy())
+        bench = self._bench(task)
+        first = bench.resident.first.copy()
+        if bench.task.warm_start is not None:
+            try:
+                first = warm_weights(bench.task.warm_start, bench.resident.layout)
+            except MmflError as error:
+                raise EngineError(f"task {task!r}: {error}") from None
+        bench.resident.set(first)
+        self._try_out(bench)
+        return Params(bench.resident.layout, first)
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
         """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
         start = time.perf_counter()
         address = job.address
         try:
-            data = self.arrays[address.task]
+            bench = self._bench(address.task)
             rows = self.federation.shard(address.task, address.client)
-            resident = self._resident(address.task)
-            resident.set(weights)
+            bench.resident.set(weights)
             rng = stream(job.seed, "train", address.round, address.task, address.client)
-
-            def batch(numbers: Ints) -> tuple[Tensor, Tensor]:
-                return _batch(data.x_train, data.y_train, rows[numbers])
-
+            changes = rng.child("augment")
             with _seeded(rng):
                 report = reference.train(
-                    resident.module,
-                    batch,
+                    bench.resident.module,
+                    lambda numbers: bench.inputs.train(rows[numbers], rng=changes),
+                    bench.task.loss.mean,
                     len(rows),
                     job.work,
                     precision=self.experiment.precision,
                     rng=rng,
                 )
-            delta = resident.change(weights)
+            delta = bench.resident.change(weights)
         except Exception as error:
             return ClientFailure(address, "raised", _said(error))
         return ClientUpdate(
@@ -95,73 +115,105 @@ class Trainer:
         self, task: str, weights: Flat, split: Split, *, piece: int = 0, client: int | None = None
     ) -> Evaluation | EvaluationFailure:
         """Sums over one piece of the server's split, or over the whole of a client's shard."""
-        data = self.arrays[task]
-        x, y = (data.x_test, data.y_test) if split == "test" else (data.x_train, data.y_train)
-        size = self.experiment.evaluate.batch_size
+        bench = self._bench(task)
         if client is not None:
             rows = self.federation.shard(task, client)
         else:
             rows = self.federation.piece(task, split, piece)
-        resident = self._resident(task)
-        resident.set(weights)
-        resident.module.eval()
+        bench.resident.set(weights)
         rng = stream(self.experiment.seed, "evaluate", task, split, piece)
-        loss, metric = 0.0, 0.0
         try:
             with torch.inference_mode(), _seeded(rng):
-                for start in range(0, len(rows), size):
-                    batch, labels = _batch(x, y, rows[start : start + size])
-                    logits = reference.forward(resident.module, batch, self.experiment.precision)
-                    loss += functional.cross_entropy(logits, labels, reduction="sum").item()
-                    metric += float((logits.argmax(1) == labels).sum().item())
+                sums = self._sums(bench, rows, split)
         except Exception as error:
             if client is not None:
                 return EvaluationFailure(task, client, "raised", _said(error))
             raise EngineError(
                 f"task {task!r}: evaluating its model failed: {_said(error)}"
             ) from None
-        return Evaluation(task, len(rows), loss, metric, client)
+        loss, metric, guess = sums
+        return Evaluation(task, len(rows), loss, metric, client, guess)
 
-    def _resident(self, task: str) -> Resident:
-        if task not in self._residents:
-            data, model = self.arrays[task], self.experiment.task(task).model
+    def _sums(self, bench: _Bench, rows: Ints, split: Split) -> tuple[float, float, float]:
+        """Loss, metric, and the loss of a guess that has not looked at the example."""
+        size = self.experiment.evaluate.batch_size
+        batch = bench.inputs.test if split == "test" else bench.inputs.train
+        mean = bench.task.loss.mean
+        loss = metric = guess = 0.0
+        bench.resident.module.eval()
+        for start in range(0, len(rows), size):
+            x, y = batch(rows[start : start + size])
+            outputs = bench.outputs(x, y, self.experiment.precision)
+            loss += float(mean(outputs, y)) * len(y)
+            guess += float(mean(bench.guess.expand_as(outputs), y)) * len(y)
+            values = bench.metric(outputs, y)
+            metric += float(values.sum()) if values.ndim else float(values) * len(y)
+        return loss, metric, guess
+
+    def _bench(self, name: str) -> _Bench:
+        if name not in self._benches:
+            data, task = self.arrays[name], self.experiment.task(name)
+            wants = task.loss.targets
+            if wants != "any" and (wants == "classes") != (data.classes is not None):
+                other = ("class numbers", "cross_entropy")
+                other = other if data.classes is not None else ("real numbers", "mse")
+                raise EngineError(
+                    f"task {name!r}: its loss is for {_TARGETS[wants]}, but its targets are "
+                    f'{other[0]}; set e.g. loss = "{other[1]}"'
+                )
+            assert task.metric is not None  # the experiment is resolved
             try:
-                with _seeded(stream(self.experiment.seed, "initial", task)):
-                    module = model.build(data.shape, data.outputs)
-                self._residents[task] = Resident(module)
+                with _seeded(stream(self.experiment.seed, "initial", name)):
+                    module = task.model.build(data.shape, data.outputs)
+                resident = Resident(module)
             except Exception as error:
                 raise EngineError(
-                    f"task {task!r}: its model cannot be built: {_said(error)}"
+                    f"task {name!r}: its model cannot be built: {_said(error)}"
                 ) from None
-        return self._residents[task]
+            try:
+                inputs = Inputs(data, task.normalize, task.augment)
+                metric = task.metric.on(data, task.loss)
+            except MmflError as error:
+                raise EngineError(f"task {name!r}: {error}") from None
+            bench = _Bench(task, data, inputs, resident, metric, _guess(data))
+            self._benches[name] = bench
+        return self._benches[name]
 
-    def _try_out(self, task: str) -> None:
+    def _try_out(self, bench: _Bench) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
-        data = self.arrays[task]
-        resident = self._resident(task)
-        resident.module.eval()
+        name, data = bench.task.name, bench.data
+        bench.resident.module.eval()
+        rows = np.arange(min(2, len(data.y_train)))
         try:
             with torch.inference_mode(), _seeded(stream(0, "try")):
-                x, _ = _batch(data.x_train, data.y_train, np.arange(min(2, len(data.y_train))))
-                shape = tuple(reference.forward(resident.module, x, "float32").shape)
+                x, y = bench.inputs.train(rows, rng=stream(0, "try"))
+                outputs = bench.outputs(x, y, "float32")
         except Exception as error:
-            raise EngineError(f"task {task!r}: its model does not run: {_said(error)}") from None
-        if shape != (len(x), data.classes):
+            raise EngineError(f"task {name!r}: its model does not run: {_said(error)}") from None
+        shape = (len(rows), *y.shape[1:])
+        if data.classes is not None:
+            shape = (len(rows), data.classes, *y.shape[1:])
+        if bench.task.loss.targets != "any" and tuple(outputs.shape) != shape:
             raise EngineError(
-                f"task {task!r}: its model must give {data.classes} outputs per example, "
-                f"got shape {shape} for {len(x)} examples"
+                f"task {name!r}: its model must give {data.outputs} outputs per example, "
+                f"got shape {tuple(outputs.shape)} for {len(x)} examples"
             )
+        try:
+            with torch.inference_mode(), _seeded(stream(0, "try")):
+                self._sums(bench, rows, "train")
+        except Exception as error:
+            said = _said(error)
+            raise EngineError(f"task {name!r}: its loss or metric fails: {said}") from None
 
 
-def _batch(x: npt.NDArray[np.generic], y: Ints, rows: Ints) -> tuple[Tensor, Tensor]:
-    """Rows as tensors: bytes become [-1, 1] (mean .5, std .5), images get their channels first."""
-    examples = torch.from_numpy(x[rows])
-    examples = examples.float().div_(127.5).sub_(1.0) if x.dtype == np.uint8 else examples.float()
-    if examples.ndim == 3:
-        examples = examples.unsqueeze(1)
-    elif examples.ndim == 4:
-        examples = examples.permute(0, 3, 1, 2).contiguous()
-    return examples, torch.from_numpy(y[rows])
+_TARGETS = {"classes": "class numbers", "real": "real numbers"}
+
+
+def _guess(data: Arrays) -> Tensor:
+    """What a model says that has not looked: all classes alike, or the mean training target."""
+    if data.classes is not None:
+        return torch.zeros(())
+    return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
 
 
 @contextmanager

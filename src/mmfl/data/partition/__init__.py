@@ -11,7 +11,7 @@ from mmfl.data.partition.base import Partition, Points, Shards
 from mmfl.data.partition.by_group import ByGroup
 from mmfl.data.partition.dirichlet import Dirichlet
 from mmfl.data.partition.function import ByFunction
-from mmfl.data.partition.given import Given
+from mmfl.data.partition.given import FromFile
 from mmfl.data.partition.half_classes import HalfClasses
 from mmfl.data.partition.iid import Iid
 
@@ -20,7 +20,7 @@ __all__ = [
     "ByFunction",
     "ByGroup",
     "Dirichlet",
-    "Given",
+    "FromFile",
     "HalfClasses",
     "Iid",
     "Partition",
@@ -33,7 +33,7 @@ PARTITIONS = Family(
     table={
         "by_group": ByGroup,
         "dirichlet": Dirichlet,
-        "given": Given,
+        "given": FromFile,
         "half_classes": HalfClasses,
         "iid": Iid,
     },

@@ -17,7 +17,7 @@ from mmfl.errors import DataError
 from mmfl.rng import Stream
 from mmfl.sentences import short
 
-__all__ = ["Given"]
+__all__ = ["FromFile"]
 
 _KINDS = (".npy", ".csv", ".txt")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -30,7 +30,7 @@ def _ending(path: str) -> str:
 
 
 @component
-class Given:
+class FromFile:
     """Every example lies with the client that a file names.
 
     A row that the server keeps for validation is no client's, whatever the file says.

@@ -8,19 +8,22 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Generator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.fairness import variance
 from mmfl.loop import Rounds, rounds
 from mmfl.state import RoundRecord, State
-from mmfl.store import RunStore, free_folder
+from mmfl.runs.store import RunStore, free_folder
 from mmfl.turns import Population
+
+if TYPE_CHECKING:
+    from mmfl.engines.base import Engine
 
 __all__ = ["Run", "StoredRounds", "run", "stored_rounds"]
 
@@ -35,7 +38,9 @@ class Run:
         rounds: Rounds done.
         planned: Rounds planned.
         fingerprint: SHA-256 over assignments, scores and weights; "" before the end.
-        tasks: By task: metric, accuracy, loss, and the number of clients' turns it got.
+        tasks: By task: metric, accuracy (None if the metric is another), loss, and the number of
+            clients' turns it got.
+        metrics: By task: the metric's kind, and whether "higher" or "lower" is better.
         history: By task: the metric after each round (as last measured; NaN before).
         failures: How many turns came to nothing.
         complaint: Why, most often; "" if none did.
@@ -53,6 +58,7 @@ class Run:
     planned: int
     fingerprint: str
     tasks: dict[str, dict[str, Any]]
+    metrics: dict[str, tuple[str, str]]
     history: dict[str, list[float]]
     failures: int
     complaint: str
@@ -74,7 +80,8 @@ class Run:
             )[0]
             history: dict[str, list[float]] = {}
             tasks: dict[str, dict[str, Any]] = {}
-            for number, name in store.rows("SELECT number, name FROM task ORDER BY number"):
+            kinds: dict[str, tuple[str, str]] = {}
+            for number, name, kind, better in store.tasks():
                 rows = store.rows(
                     "SELECT metric, loss, clients FROM round_task WHERE task = ? ORDER BY round",
                     number,
@@ -82,8 +89,10 @@ class Run:
                 history[name] = [math.nan if row[0] is None else row[0] for row in rows]
                 metric, loss, _ = rows[-1] if rows else (None, None, 0)
                 clients = sum(row[2] for row in rows)
-                tasks[name] = {"metric": metric, "accuracy": metric, "loss": loss}
+                accuracy = metric if kind == "accuracy" else None
+                tasks[name] = {"metric": metric, "accuracy": accuracy, "loss": loss}
                 tasks[name]["clients"] = clients
+                kinds[name] = (kind, better)
             failures = store.rows("SELECT count(*) FROM failure")[0][0]
             often = store.rows(
                 "SELECT reason, min(detail), count(*) FROM failure "
@@ -96,6 +105,7 @@ class Run:
             planned=int(meta.get("rounds", whole[0])),
             fingerprint=meta.get("fingerprint", ""),
             tasks=tasks,
+            metrics=kinds,
             history=history,
             failures=failures,
             complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
@@ -108,25 +118,31 @@ class Run:
         )
 
     @property
-    def metrics(self) -> list[float]:
-        """The tasks' last metrics, NaN where nothing was measured."""
-        values = [task["metric"] for task in self.tasks.values()]
-        return [math.nan if value is None else value for value in values]
+    def merits(self) -> list[float]:
+        """The tasks' last metrics as numbers of which more is better, NaN where not measured.
+
+        Where lower is better, an error e counts as 1 - e.
+        """
+        values = []
+        for name, task in self.tasks.items():
+            metric = math.nan if task["metric"] is None else task["metric"]
+            values.append(metric if self.metrics[name][1] == "higher" else 1.0 - metric)
+        return values
 
     @property
     def worst(self) -> float:
-        """The worst task's metric."""
-        return min(self.metrics)
+        """The worst task's merit."""
+        return min(self.merits)
 
     @property
     def mean(self) -> float:
-        """The tasks' mean metric."""
-        return statistics.fmean(self.metrics)
+        """The tasks' mean merit."""
+        return statistics.fmean(self.merits)
 
     @property
     def variance(self) -> float:
-        """Population variance of the metric over tasks."""
-        return variance(self.metrics)
+        """Population variance of the merit over tasks."""
+        return variance(self.merits)
 
     def to_json(self) -> str:
         """The object that ``mmfl run --json`` prints."""
@@ -156,18 +172,28 @@ class StoredRounds(Rounds):
     """
 
     def __init__(
-        self, experiment: Experiment, out: Path, data_dir: Path | None, *, renumber: bool
+        self,
+        experiment: Experiment,
+        out: Path,
+        data_dir: Path | None,
+        engine: Engine | None,
+        *,
+        renumber: bool,
     ) -> None:
         self.folder = free_folder(out) if renumber else out
-        super().__init__(self._stored(experiment, data_dir, out if renumber else None))
+        super().__init__(self._stored(experiment, data_dir, engine, out if renumber else None))
 
     def _stored(
-        self, experiment: Experiment, data_dir: Path | None, wanted: Path | None
+        self,
+        experiment: Experiment,
+        data_dir: Path | None,
+        given: Engine | None,
+        wanted: Path | None,
     ) -> Generator[tuple[State, RoundRecord], None, None]:
         if wanted is None:
             RunStore.refuse_taken(self.folder)
         start = time.perf_counter()
-        with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
+        with _ready(experiment, data_dir, given) as engine:
             # Whatever is wrong with data, clients or models shows here, before a folder is made.
             Population.of(engine.federation, engine.experiment)
             state = State.first(engine.initial(), engine.experiment.lineage)
@@ -207,6 +233,7 @@ def stored_rounds(
     out: str | Path,
     *,
     data_dir: str | Path | None = None,
+    engine: Engine | None = None,
     renumber: bool = False,
 ) -> StoredRounds:
     """`mmfl.rounds`, with every round stored in `out` before it is yielded.
@@ -215,10 +242,24 @@ def stored_rounds(
         experiment: What to do.
         out: The run directory.
         data_dir: Folder of npz files; by default what MMFL_DATA says.
+        engine: A running engine to use, and to leave running; by default the experiment's own.
         renumber: If `out` is taken, use `out`-2, -3, ... instead of refusing.
     """
     folder = None if data_dir is None else Path(data_dir)
-    return StoredRounds(experiment, Path(out), folder, renumber=renumber)
+    return StoredRounds(experiment, Path(out), folder, engine, renumber=renumber)
+
+
+@contextmanager
+def _ready(
+    experiment: Experiment, data_dir: Path | None, given: Engine | None
+) -> Iterator[Engine]:
+    """An engine for the experiment: the one that is given, or its own for the time being."""
+    if given is not None:
+        given.prepare(experiment)
+        yield given
+        return
+    with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
+        yield engine
 
 
 def run(

@@ -15,8 +15,8 @@ import mmfl
 from mmfl import Experiment, Run
 from mmfl.allocate import Assignments
 from mmfl.errors import DataError, StoreError
-from mmfl.runner import stored_rounds
-from mmfl.store import free_folder, pack_assignments, unpack_assignments
+from mmfl.runs.runner import stored_rounds
+from mmfl.runs.store import free_folder, pack_assignments, unpack_assignments
 
 rows = st.tuples(st.integers(0, 2**62), st.integers(0, 65535), st.floats(0, 1))
 

@@ -32,6 +32,7 @@ import numpy as np
 from mmfl.allocate import Assignments
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
+from mmfl.objectives import METRICS
 from mmfl.params import Params
 from mmfl.state import RoundRecord, State
 
@@ -39,7 +40,9 @@ __all__ = ["RunStore", "free_folder", "pack_assignments", "unpack_assignments"]
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE task (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE task (
+    number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+    metric TEXT NOT NULL, better TEXT NOT NULL, target REAL);
 CREATE TABLE round (
     round INTEGER PRIMARY KEY, active INTEGER NOT NULL, samples INTEGER NOT NULL,
     fresh INTEGER NOT NULL, seconds REAL NOT NULL, seconds_train REAL NOT NULL,
@@ -114,8 +117,7 @@ class RunStore:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(_SCHEMA)
-            names = [(number, task.name) for number, task in enumerate(experiment.tasks)]
-            database.executemany("INSERT INTO task VALUES (?, ?)", names)
+            database.executemany("INSERT INTO task VALUES (?, ?, ?, ?, ?)", _tasks(experiment))
             database.commit()
         store = cls(folder, database)
         owner = {"host": platform.node(), "pid": str(os.getpid())}
@@ -188,6 +190,11 @@ class RunStore:
         with _trouble("read", self.folder):
             return dict(self._database.execute("SELECT key, value FROM meta").fetchall())
 
+    def tasks(self) -> list[tuple[int, str, str, str]]:
+        """Number, name, kind of metric and which of its values is better, for each task."""
+        found = self.rows("SELECT number, name, metric, better FROM task ORDER BY number")
+        return [(row[0], row[1], row[2], row[3]) for row in found]
+
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """The answer to a query."""
         with _trouble("read", self.folder):
@@ -196,6 +203,14 @@ class RunStore:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+
+def _tasks(experiment: Experiment) -> Iterator[tuple[Any, ...]]:
+    """The rows of table `task`."""
+    for number, task in enumerate(experiment.tasks):
+        assert task.metric is not None  # the experiment is resolved
+        kind = METRICS.kind_of(task.metric)
+        yield number, task.name, kind, task.metric.better, task.target
 
 
 def _null(value: float) -> float | None:

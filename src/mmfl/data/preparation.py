@@ -1,0 +1,179 @@
+"""How examples become a model's inputs: scaling, and random crops and flips in training.
+
+`NORMALIZATIONS` is the family's table. A member gives mean and standard deviation in the units of
+the data (bytes: 0 to 255), one per channel or feature, or one for all; None leaves examples alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator, WithJsonSchema
+
+from mmfl.config import Family, Flag, Natural, component
+from mmfl.data.arrays import Arrays
+from mmfl.errors import DataError
+from mmfl.rng import Stream
+from mmfl.sentences import short
+
+__all__ = ["NORMALIZATIONS", "Augment", "Auto", "Given", "Half", "Normalize", "Nothing", "Standard"]
+
+Floats = npt.NDArray[np.float32]
+Scaling = tuple[Floats, Floats] | None
+
+
+class Normalize(Protocol):
+    """Scales examples."""
+
+    def scaling(self, data: Arrays) -> Scaling:
+        """(mean, std), each with one number per channel or feature, or one for all."""
+        ...
+
+
+def _all(mean: float, std: float) -> Scaling:
+    return np.array([mean], np.float32), np.array([std], np.float32)
+
+
+@component
+class Auto:
+    """Images of bytes as `half`, everything else as `none`."""
+
+    def scaling(self, data: Arrays) -> Scaling:
+        """By the data's type and shape."""
+        bytes_ = data.x_train.dtype == np.uint8 and data.x_train.ndim > 2
+        return Half().scaling(data) if bytes_ else None
+
+
+@component
+class Half:
+    """To [-1, 1], as in the paper: mean .5 and standard deviation .5 of a pixel in [0, 1]."""
+
+    def scaling(self, data: Arrays) -> Scaling:
+        """The same for all data sets."""
+        _refuse_tokens(data, "half")
+        return _all(127.5, 127.5) if data.x_train.dtype == np.uint8 else _all(0.5, 0.5)
+
+
+@component
+class Nothing:
+    """As they are."""
+
+    def scaling(self, data: Arrays) -> Scaling:
+        """None."""
+        return None
+
+
+@component
+class Standard:
+    """To mean 0 and standard deviation 1 over the training data, each channel or feature."""
+
+    def scaling(self, data: Arrays) -> Scaling:
+        """From the training data, in float64 (float32 sums over a large set are wrong)."""
+        _refuse_tokens(data, "standard")
+        x = data.x_train
+        rows = (
+            x.reshape(len(x), -1)
+            if x.ndim == 2
+            else x.reshape(-1, x.shape[3:][0] if x.ndim > 3 else 1)
+        )
+        total, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+        for start in range(0, len(rows), 2**18):
+            piece = rows[start : start + 2**18].astype(np.float64)
+            total += piece.sum(axis=0)
+            squares += (piece**2).sum(axis=0)
+        mean = total / len(rows)
+        std = np.sqrt(np.maximum(squares / len(rows) - mean**2, 0.0))
+        std[std < 1e-7 * np.maximum(1.0, np.abs(mean))] = 1.0  # a feature that never changes
+        return mean.astype(np.float32), std.astype(np.float32)
+
+
+def _numbers(value: Any) -> Any:
+    several = value if isinstance(value, list | tuple) else [value]
+    if not several or not all(type(one) in (int, float) and np.isfinite(one) for one in several):
+        raise ValueError(f"must be a number or a list of one per channel, got {short(value)}")
+    return tuple(map(float, several))
+
+
+Numbers = Annotated[
+    tuple[float, ...],
+    BeforeValidator(_numbers),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
+]
+
+
+@component
+class Given:
+    """By numbers: one for all channels or features, or one for each (bytes count as 0 to 1)."""
+
+    mean: Numbers
+    std: Numbers
+
+    def __post_init__(self) -> None:
+        if min(self.std) <= 0:
+            raise ValueError(f"std must be above 0, got {min(self.std):g}")
+
+    def scaling(self, data: Arrays) -> Scaling:
+        """In the data's units."""
+        _refuse_tokens(data, "given")
+        depth = data.shape[0]
+        for name, numbers in (("mean", self.mean), ("std", self.std)):
+            if len(numbers) not in (1, depth):
+                raise DataError(
+                    f"normalize.{name} must be one number or {depth}, one per channel or feature, "
+                    f"got {len(numbers)}"
+                )
+        unit = 255.0 if data.x_train.dtype == np.uint8 else 1.0
+        mean, std = np.array(self.mean), np.array(self.std)
+        return (mean * unit).astype(np.float32), (std * unit).astype(np.float32)
+
+
+def _refuse_tokens(data: Arrays, kind: str) -> None:
+    if data.x_train.dtype == np.int64:
+        raise DataError(f"examples that are whole numbers cannot be scaled (normalize = {kind!r})")
+
+
+NORMALIZATIONS = Family(
+    name="normalization",
+    table={"auto": Auto, "given": Given, "half": Half, "none": Nothing, "standard": Standard},
+    needs=("scaling",),
+)
+
+
+@component
+class Augment:
+    """Random changes of images in training (never in evaluation).
+
+    Attributes:
+        crop: Pixels of black border around an image, out of which its own size is cut at random.
+        flip: Whether every other image is mirrored.
+    """
+
+    crop: Natural = 0
+    flip: Flag = False
+
+    def __bool__(self) -> bool:
+        return self.crop > 0 or self.flip
+
+    def apply(self, x: npt.NDArray[Any], *, rng: Stream) -> npt.NDArray[Any]:
+        """A batch, N x H x W or N x H x W x C, before it is scaled."""
+        if not self:
+            return x
+        if x.ndim < 3:
+            raise DataError("augment is for images, not for tables")
+        n, height, width = x.shape[:3]
+        rows, columns = np.arange(height)[None, :], np.arange(width)[None, :]
+        at = np.zeros((n, 1), np.int64)
+        top = left = at
+        if self.crop:
+            border = ((0, 0), (self.crop, self.crop), (self.crop, self.crop))
+            x = np.pad(x, border + ((0, 0),) * (x.ndim - 3))
+            top, left = rng.integers(2 * self.crop + 1, size=(2, n, 1))
+        columns = np.repeat(columns, n, axis=0)
+        if self.flip:
+            mirrored = rng.random(n) < 0.5
+            columns[mirrored] = columns[mirrored, ::-1]
+        every = np.arange(n)[:, None, None]
+        cut: npt.NDArray[Any] = x[every, (top + rows)[:, :, None], (left + columns)[:, None, :]]
+        return cut

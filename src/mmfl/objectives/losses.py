@@ -1,0 +1,158 @@
+"""Losses: what local training minimises. `LOSSES` is the family's table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
+
+from pydantic import Field, Strict
+
+from mmfl.config import Family, OwnFunction, Positive, component
+from mmfl.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "LOSSES",
+    "BinaryCrossEntropy",
+    "CrossEntropy",
+    "Huber",
+    "Loss",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "OwnLoss",
+]
+
+Targets = Literal["classes", "real", "any"]
+
+
+class Loss(Protocol):
+    """The mean loss of a batch.
+
+    Attributes:
+        targets: What it is for: class numbers, real numbers, or any.
+        metric: The kind of metric that a task with this loss is judged by, unless it says.
+    """
+
+    targets: ClassVar[Targets]
+    metric: ClassVar[str]
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """A number with a gradient; outputs are float32, one row per example."""
+        ...
+
+
+@component
+class CrossEntropy:
+    """For class numbers: the model's outputs are logits, one per class."""
+
+    label_smoothing: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
+
+    targets: ClassVar[Targets] = "classes"
+    metric: ClassVar[str] = "accuracy"
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """- log of the probability that the model gives to the right class."""
+        from torch.nn import functional
+
+        smoothing = self.label_smoothing
+        return functional.cross_entropy(outputs, targets, label_smoothing=smoothing)
+
+
+@component
+class BinaryCrossEntropy:
+    """For several yes-or-no questions per example: targets are 0.0 or 1.0, outputs are logits."""
+
+    targets: ClassVar[Targets] = "real"
+    metric: ClassVar[str] = "binary_accuracy"
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean over the questions."""
+        from torch.nn import functional
+
+        return functional.binary_cross_entropy_with_logits(outputs, targets)
+
+
+@component
+class MeanSquaredError:
+    """For real numbers."""
+
+    targets: ClassVar[Targets] = "real"
+    metric: ClassVar[str] = "r2"
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean of (output - target)^2."""
+        from torch.nn import functional
+
+        return functional.mse_loss(outputs, targets)
+
+
+@component
+class MeanAbsoluteError:
+    """For real numbers with outliers."""
+
+    targets: ClassVar[Targets] = "real"
+    metric: ClassVar[str] = "r2"
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean of |output - target|."""
+        from torch.nn import functional
+
+        return functional.l1_loss(outputs, targets)
+
+
+@component
+class Huber:
+    """Squared near the target, linear beyond `delta`."""
+
+    delta: Positive = 1.0
+
+    targets: ClassVar[Targets] = "real"
+    metric: ClassVar[str] = "r2"
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Huber's loss."""
+        from torch.nn import functional
+
+        return functional.huber_loss(outputs, targets, delta=self.delta)
+
+
+@dataclass(frozen=True)
+class OwnLoss:
+    """A function of the user's: outputs, targets -> the batch's mean, or one number per example."""
+
+    function: OwnFunction
+
+    targets: ClassVar[Targets] = "any"
+    metric: ClassVar[str] = "loss"
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """What it returns, or the mean of that."""
+        return one_number_each(self.function(outputs, targets), len(targets), self.function).mean()
+
+
+def one_number_each(value: Tensor, examples: int, function: OwnFunction) -> Tensor:
+    """A user's function must give a mean or a vector."""
+    from torch import Tensor
+
+    if not isinstance(value, Tensor) or tuple(value.shape) not in ((), (examples,)):
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(
+            f"{function.path!r} must give one number or one per example ({examples}), got {got}"
+        )
+    return value
+
+
+LOSSES = Family(
+    name="loss",
+    table={
+        "binary_cross_entropy": BinaryCrossEntropy,
+        "cross_entropy": CrossEntropy,
+        "huber": Huber,
+        "mae": MeanAbsoluteError,
+        "mse": MeanSquaredError,
+    },
+    needs=("mean", "metric", "targets"),
+    function=OwnLoss,
+)

@@ -1,0 +1,39 @@
+"""Weights to begin with, from a safetensors file: another run's, or pre-trained elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mmfl.errors import InputError, did_you_mean
+from mmfl.params import Flat, Layout, Params
+
+__all__ = ["warm_weights"]
+
+
+def warm_weights(path: str, layout: Layout) -> Flat:
+    """The file's tensors in the model's order; `InputError` unless they are exactly the model's."""
+    import numpy as np
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    where = f"warm_start {path!r}"
+    try:
+        tensors = load(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(f"{where} cannot be read: {error.strerror}") from None
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{where} is no safetensors file: {error}") from None
+    wanted = dict(layout.entries)
+    for name in wanted:
+        if name not in tensors:
+            raise InputError(f"{where} lacks the model's {name!r}; {did_you_mean(name, tensors)}")
+    for name, tensor in tensors.items():
+        if name not in wanted:
+            raise InputError(f"{where} has {name!r}, which the model has not")
+        if tuple(tensor.shape) != wanted[name]:
+            raise InputError(
+                f"{where}: {name!r} has shape {tuple(tensor.shape)}, the model's is {wanted[name]}"
+            )
+        if not np.isfinite(np.asarray(tensor, np.float32)).all():
+            raise InputError(f"{where}: {name!r} has numbers that are not finite")
+    return Params.pack(layout, tensors).flat
