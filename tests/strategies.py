@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mmfl.aggregate import Checks
 from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform
-from mmfl.data import HalfClasses, Iid, Named, Npz, Synthetic
+from mmfl.data import ByGroup, Dirichlet, FromFile, HalfClasses, Iid, Named, Npz, Synthetic
 from mmfl.data.preparation import Augment, Auto, Given, Half, Nothing, Standard
 from mmfl.engines import Inline, Local
 from mmfl.evaluate import Error, Loss, RelativeLoss
@@ -32,7 +32,11 @@ allocators = st.one_of(
 ranges = st.tuples(counts, counts).map(sorted).map(tuple)
 points = st.none() | counts | ranges
 partitions = st.one_of(
-    st.builds(Iid, points, st.booleans()), st.builds(HalfClasses, share, points, st.booleans())
+    st.builds(Iid, points, st.booleans()),
+    st.builds(HalfClasses, share, points, st.booleans()),
+    st.builds(Dirichlet, positive, points, st.booleans()),
+    st.builds(ByGroup, points),
+    st.builds(FromFile, st.from_regex(r"[a-zé_ 0-9.\"'\\\n-]+\.(npy|csv|txt)", fullmatch=True)),
 )
 datasets = st.one_of(
     st.builds(Named, st.from_regex(r"[A-Z][a-zé_ 0-9.\"'\\\n-]*", fullmatch=True)),

@@ -125,7 +125,8 @@ class Family:
             return None
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._member(value, type(value).__name__)
-        if self.function is not None and callable(value) and hasattr(value, "__qualname__"):
+        own = self.function is not None and not isinstance(value, type)
+        if own and callable(value) and hasattr(value, "__qualname__"):
             return self._of_function(f"{value.__module__}:{value.__qualname__}", {})
         bare = False
         if isinstance(value, str) and (value in self.table or not self.scalar or ":" in value):

@@ -20,7 +20,13 @@ from mmfl.schedule import SCHEDULES
 FAMILIES = [
     AGGREGATORS, ALLOCATORS, DATASETS, ENGINES, MODELS, PARTITIONS, SCHEDULES, SCORES,
 ]  # fmt: skip
-NEEDED = {"named": {"name": "x"}, "npz": {"path": "x.npz"}, "inverse": {"mu": 1.0, "gamma": 8.0}}
+NEEDED = {
+    "named": {"name": "x"},
+    "npz": {"path": "x.npz"},
+    "inverse": {"mu": 1.0, "gamma": 8.0},
+    "dirichlet": {"alpha": 0.5},
+    "given": {"path": "x.npy"},
+}
 MEMBERS = [(family, kind) for family in FAMILIES for kind in family.table]
 
 

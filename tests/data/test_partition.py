@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -13,18 +14,20 @@ from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from helpers import one_line
-from mmfl.data import HalfClasses, Iid, Shards
+from mmfl.data import Dirichlet, HalfClasses, Iid, Shards
 from mmfl.data.arrays import Examples
 from mmfl.errors import DataError
 from mmfl.rng import stream
 
 Labels = npt.NDArray[np.int64]
 RNG = stream(0, "partition", "task")
+KINDS = [Iid, HalfClasses, partial(Dirichlet, 0.3)]
 
 labellings = st.lists(st.integers(0, 7), min_size=1, max_size=80).map(
     lambda values: np.array(values, np.int64)
 )
 shares = st.floats(0, 1, exclude_min=True)
+alphas = st.floats(0, 1e308, exclude_min=True) | st.sampled_from([5e-324, 1e-3, 0.1, 1.0, 10.0])
 
 
 def held(shards: Shards, clients: int) -> list[list[int]]:
@@ -51,8 +54,11 @@ def cuts(draw: st.DrawFn) -> tuple[Any, Labels, int]:
     clients = draw(st.integers(1, 12))
     low = draw(st.integers(1, 8))
     points = draw(st.none() | st.just((low, low + draw(st.integers(0, 5)))))
-    kind = draw(st.sampled_from(["iid", "half_classes"]))
-    partition = Iid(points) if kind == "iid" else HalfClasses(draw(shares), points)
+    partition = draw(
+        st.just(Iid(points))
+        | st.builds(HalfClasses, shares, st.just(points))
+        | st.builds(Dirichlet, alphas, st.just(points))
+    )
     return partition, labels, clients
 
 
@@ -68,10 +74,12 @@ def test_a_cut_obeys_its_laws(cut: tuple[Any, Labels, int], seed: int) -> None:
     assert len(set(everything)) == len(everything)
     assert set(everything) <= set(range(len(labels)))
     assert sized(shards, clients) == list(map(len, rows))
-    if partition.points is None and isinstance(partition, Iid):
+    assert shards.everybody is all(rows)
+    if partition.points is None and not isinstance(partition, HalfClasses):
         assert len(everything) == len(labels)
+    if partition.points is None and isinstance(partition, Iid):
         assert max(map(len, rows)) - min(map(len, rows)) <= 1
-    elif partition.points is not None:
+    if partition.points is not None:
         low, high = partition.points
         assert all(low <= len(mine) <= high for mine in rows)
     if isinstance(partition, HalfClasses):
@@ -100,12 +108,12 @@ def draws(draw: st.DrawFn) -> tuple[Any, Labels]:
     classes = draw(st.integers(1, 8))
     each = draw(st.integers(1, 10))
     labels = np.repeat(np.arange(classes) * 3, each)
-    iid = draw(st.booleans())
+    kind = draw(st.sampled_from([Iid, HalfClasses, Dirichlet]))
     share = draw(shares)
-    enough = len(labels) if iid else each * classes_of(share, labels)
+    enough = each * classes_of(share, labels) if kind is HalfClasses else len(labels)
     points = tuple(sorted(draw(st.tuples(st.integers(1, enough), st.integers(1, enough)))))
-    partition = Iid(points, overlap=True) if iid else HalfClasses(share, points, overlap=True)
-    return partition, labels
+    own = {Iid: {}, HalfClasses: {"share": share}, Dirichlet: {"alpha": draw(alphas)}}[kind]
+    return kind(**own, points=points, overlap=True), labels
 
 
 @given(draws(), st.integers(0, 2**40))
@@ -136,8 +144,8 @@ def test_with_overlap_other_clients_do_not_matter(
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize("kind", [Iid, HalfClasses])
-def test_the_address_decides(kind: type, overlap: bool) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_address_decides(kind: Callable[..., Any], overlap: bool) -> None:
     labels = np.arange(4000) % 10
     partition = kind(points=(20, 60), overlap=overlap)
     one, same, other = (
@@ -180,12 +188,18 @@ def test_iid_clients_see_all_classes() -> None:
         assert np.bincount(labels[shards.shard(client)], minlength=4).min() > 20
 
 
+@pytest.mark.parametrize("client", [-1, 5])
+def test_there_are_no_other_clients(client: int) -> None:
+    with pytest.raises(IndexError, match=f"no client {client} among 5"):
+        Iid().split(Examples.of(np.zeros(9)), 5, rng=RNG).shard(client)
+
+
 def test_one_number_of_points_is_a_range_of_one() -> None:
     assert Iid(7) == Iid([7, 7])
     assert Iid(7).points == (7, 7)
 
 
-@pytest.mark.parametrize("kind", [Iid, HalfClasses])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("settings", "clients", "parts"),
     [
@@ -197,7 +211,7 @@ def test_one_number_of_points_is_a_range_of_one() -> None:
     ],
 )
 def test_too_little_data_is_one_sentence(
-    kind: type, settings: dict[str, Any], clients: int, parts: list[str]
+    kind: Callable[..., Any], settings: dict[str, Any], clients: int, parts: list[str]
 ) -> None:
     labels = np.arange(20) % 4
     message = refused(lambda: kind(**settings).split(Examples.of(labels), clients, rng=RNG))
@@ -209,10 +223,14 @@ def test_half_classes_says_when_a_clients_classes_are_too_few() -> None:
     message = refused(
         lambda: HalfClasses(points=6, overlap=True).split(Examples.of(labels), 2, rng=RNG)
     )
-    assert message == "points up to 6 exceed the 5 examples to draw from"
+    assert message == (
+        "points up to 6 exceed the 5 examples that a client with 1 of the 2 classes may find"
+    )
     message = refused(lambda: HalfClasses(points=10).split(Examples.of(labels), 2, rng=RNG))
-    assert "needs 10 examples of its 1 classes" in message
-    assert "overlap = true" in message
+    assert message == (
+        "client 1 needs 10 examples of 1 of the 2 classes, but those before it left 5; "
+        "lower points or clients.count, or set overlap = true"
+    )
 
 
 @pytest.mark.parametrize("clients", [5, 10, 40])

@@ -12,21 +12,37 @@ from mmfl.data.datasets import (
     default_folder,
 )
 from mmfl.data.federation import Federation, SimulatedFederation, simulate
-from mmfl.data.partition import PARTITIONS, HalfClasses, Iid, Partition, Shards
+from mmfl.data.partition import (
+    PARTITIONS,
+    ByFunction,
+    ByGroup,
+    Dirichlet,
+    FromFile,
+    HalfClasses,
+    Iid,
+    Partition,
+    Points,
+    Shards,
+)
 
 __all__ = [
     "DATASETS",
     "PARTITIONS",
     "Arrays",
+    "ByFunction",
+    "ByGroup",
     "Dataset",
+    "Dirichlet",
     "Examples",
     "Federation",
+    "FromFile",
     "FromFunction",
     "HalfClasses",
     "Iid",
     "Named",
     "Npz",
     "Partition",
+    "Points",
     "Shards",
     "SimulatedFederation",
     "Synthetic",

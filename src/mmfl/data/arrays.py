@@ -59,7 +59,8 @@ class Arrays:
     def examples(self, rows: Ints) -> Examples:
         """What a partition may know of these training rows."""
         labels = self.y_train[rows] if self.classes is not None and self.y_train.ndim == 1 else None
-        return Examples(rows, labels, None if self.groups is None else self.groups[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return Examples(rows, labels, groups, len(self.y_train))
 
     @classmethod
     def checked(cls, where: str, parts: Mapping[str, Any]) -> Arrays:
@@ -115,11 +116,13 @@ class Examples:
         rows: Their numbers in the training data, ascending.
         labels: Their classes; None for real targets.
         groups: Their groups; None if the data has none.
+        total: How many rows the training data has, the server's included; None = just these.
     """
 
     rows: Ints
     labels: Ints | None
     groups: Ints | None = None
+    total: int | None = None
 
     @classmethod
     def of(cls, labels: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Examples:

@@ -1,0 +1,43 @@
+"""How a task's data is shared out among the clients. `PARTITIONS` is the family's table.
+
+With ``overlap = false`` one seeded permutation is cut up: no example lies with two clients. With
+``overlap = true`` each client's shard is drawn by itself from the address (seed, task, client): a
+population of any size costs nothing until a client's turn comes. `by_group`, `given` and a function
+of the user's say themselves who holds what.
+"""
+
+from mmfl.config import Family
+from mmfl.data.partition.base import Partition, Points, Shards
+from mmfl.data.partition.by_group import ByGroup
+from mmfl.data.partition.dirichlet import Dirichlet
+from mmfl.data.partition.function import ByFunction
+from mmfl.data.partition.given import FromFile
+from mmfl.data.partition.half_classes import HalfClasses
+from mmfl.data.partition.iid import Iid
+
+__all__ = [
+    "PARTITIONS",
+    "ByFunction",
+    "ByGroup",
+    "Dirichlet",
+    "FromFile",
+    "HalfClasses",
+    "Iid",
+    "Partition",
+    "Points",
+    "Shards",
+]
+
+PARTITIONS = Family(
+    name="partition",
+    table={
+        "by_group": ByGroup,
+        "dirichlet": Dirichlet,
+        "given": FromFile,
+        "half_classes": HalfClasses,
+        "iid": Iid,
+    },
+    needs=("split",),
+    default="iid",
+    function=ByFunction,
+)

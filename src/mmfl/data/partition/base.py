@@ -1,0 +1,209 @@
+"""What all partitions share: the protocols, how many examples a client gets, and the shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator, WithJsonSchema
+
+from mmfl.data.arrays import Examples
+from mmfl.errors import DataError
+from mmfl.rng import Stream
+
+__all__ = [
+    "Cut",
+    "Drawn",
+    "Ints",
+    "Partition",
+    "Points",
+    "Shards",
+    "chosen",
+    "cut_sizes",
+    "need_points",
+    "pieces",
+    "rows_by_class",
+    "wanted",
+]
+
+Ints = npt.NDArray[np.int64]
+
+
+class Shards(Protocol):
+    """Which examples (numbers of rows) lie with which client."""
+
+    @property
+    def everybody(self) -> bool:
+        """Whether every client holds at least one."""
+        ...
+
+    def sizes(self, clients: Ints) -> Ints:
+        """How many examples each of these clients holds."""
+        ...
+
+    def shard(self, client: int) -> Ints:
+        """The client's examples."""
+        ...
+
+
+class Partition(Protocol):
+    """Shares examples out among clients 0, 1, ... K - 1."""
+
+    def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
+        """Shards by places in `examples`; `DataError` if there is not enough data."""
+        ...
+
+
+def _points(value: Any) -> Any:
+    low, high = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
+    for number in (low, high):
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
+            raise ValueError(f"must be a whole number >= 1 or [low, high], got {value!r}")
+    if low > high:
+        raise ValueError(f"must be [low, high] with low <= high, got {value!r}")
+    return (low, high)
+
+
+Points = Annotated[
+    tuple[int, int],
+    BeforeValidator(_points),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+            ]
+        }
+    ),
+]
+"""Examples per client: a number, or the ends of a range from which each client's is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Rows in the order of their owners: what it costs depends on the rows, not on the clients.
+
+    Attributes:
+        rows: The rows that lie with somebody.
+        owners: The client of each of them, ascending.
+        clients: How many clients there are, with and without rows.
+    """
+
+    rows: Ints
+    owners: Ints
+    clients: int
+
+    @classmethod
+    def of(cls, owner: Ints, clients: int) -> Cut:
+        """From each row's client (-1 = nobody); a client's rows are ascending."""
+        order = np.argsort(owner, kind="stable")
+        order = order[np.count_nonzero(owner < 0) :]
+        return cls(order, owner[order], clients)
+
+    @property
+    def everybody(self) -> bool:
+        """Whether every client holds at least one."""
+        return len(np.unique(self.owners)) == self.clients
+
+    def sizes(self, clients: Ints) -> Ints:
+        """How many rows each of these clients holds."""
+        ends: Ints = np.searchsorted(self.owners, clients, "right")
+        return ends - np.searchsorted(self.owners, clients, "left")
+
+    def shard(self, client: int) -> Ints:
+        """The client's rows."""
+        if not 0 <= client < self.clients:
+            raise IndexError(f"there is no client {client} among {self.clients}")
+        start, end = np.searchsorted(self.owners, [client, client + 1])
+        return self.rows[start:end]
+
+
+def pieces(shards: Sequence[Ints]) -> Cut:
+    """One list of rows per client, put together."""
+    sizes = [len(shard) for shard in shards]
+    return Cut(np.concatenate(shards), np.repeat(np.arange(len(sizes)), sizes), len(sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Each shard drawn by itself when it is asked for.
+
+    Attributes:
+        points: Examples per client.
+        rng: The partition's address.
+        draw: From a client and its number of examples to its rows.
+        everybody: Always: `points` are at least one.
+    """
+
+    points: tuple[int, int]
+    rng: Stream
+    draw: Callable[[int, int], Ints]
+    everybody: bool = True
+
+    def sizes(self, clients: Ints) -> Ints:
+        """How many rows each of these clients holds."""
+        return wanted(self.points, clients, self.rng)
+
+    def shard(self, client: int) -> Ints:
+        """The client's rows."""
+        return self.draw(client, int(self.sizes(np.array([client]))[0]))
+
+
+def chosen(rows: Ints, size: int, rng: Stream) -> Ints:
+    """So many different ones of these rows."""
+    return rows[rng.choice(len(rows), size, replace=False)]
+
+
+def wanted(points: tuple[int, int], clients: Ints, rng: Stream) -> Ints:
+    """How many examples `points` asks for with each of these clients; clients do not interact."""
+    low, high = points
+    luck = rng.child("points").at(clients)
+    return (low + np.floor(luck * (high - low + 1))).astype(np.int64)
+
+
+def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: Stream) -> Ints:
+    """Sizes for shards that do not overlap: as asked for, or all data shared out evenly."""
+    if points is None:
+        if clients > examples:
+            raise DataError(
+                f"{clients} clients cannot share {examples} training examples without overlap; "
+                "lower clients.count or set points and overlap = true"
+            )
+        return np.full(clients, examples // clients) + (np.arange(clients) < examples % clients)
+    needed = clients * points[0]
+    if needed <= examples:
+        sizes = wanted(points, np.arange(clients), rng)
+        needed = int(sizes.sum())
+    if needed > examples:
+        raise DataError(
+            f"{clients} clients with {points[0]} to {points[1]} points need {needed} training "
+            f"examples, there are {examples}; lower points or clients.count, or set overlap = true"
+        )
+    return sizes
+
+
+def need_points(
+    points: tuple[int, int] | None, available: int, which: str = "to draw from"
+) -> tuple[int, int]:
+    """The points that a draw with overlap cannot do without, if there are as many examples.
+
+    Args:
+        points: As configured.
+        available: How many examples a client surely finds.
+        which: Examples these are, for the message.
+    """
+    if points is None:
+        raise DataError("a partition with overlap = true needs points, e.g. points = [150, 250]")
+    if points[1] > available:
+        raise DataError(f"points up to {points[1]} exceed the {available} examples {which}")
+    return points
+
+
+def rows_by_class(labels: Ints, rng: Stream) -> list[Ints]:
+    """The rows of each class that occurs, by class number, in an order that the address decides."""
+    order = rng.child("cut").permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)

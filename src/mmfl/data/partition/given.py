@@ -1,0 +1,112 @@
+"""Who holds what stands in a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AfterValidator
+
+from mmfl.config import Text, component
+from mmfl.data.arrays import Examples
+from mmfl.data.partition.base import Cut, Ints, Shards
+from mmfl.errors import DataError
+from mmfl.rng import Stream
+from mmfl.sentences import short
+
+__all__ = ["FromFile"]
+
+_KINDS = (".npy", ".csv", ".txt")
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+def _ending(path: str) -> str:
+    if not path.lower().endswith(_KINDS):
+        raise ValueError(f"must end in {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, got {path!r}")
+    return path
+
+
+@component
+class FromFile:
+    """Every example lies with the client that a file names.
+
+    A row that the server keeps for validation is no client's, whatever the file says.
+
+    Attributes:
+        path: A .npy file (one vector of whole numbers), or a .csv or .txt file (one whole number a
+            line, no heading), relative to the folder you run from. It has one number per row of the
+            task's whole training data: its client, or -1 for nobody.
+    """
+
+    path: Annotated[Text, AfterValidator(_ending)]
+
+    def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
+        """Read the file, check it, put each client's rows together."""
+        where = f"partition file {self.path!r}"
+        path = Path(self.path)
+        binary = self.path.lower().endswith(".npy")
+        try:
+            found = _vector(where, path) if binary else _lines(where, path)
+        except DataError:
+            raise
+        except FileNotFoundError:
+            folder = "" if path.is_absolute() else f" in {str(Path.cwd())!r}"
+            raise DataError(f"{where} does not exist{folder}") from None
+        except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
+            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise DataError(f"{where} cannot be read: {said}") from None
+        total = len(examples) if examples.total is None else examples.total
+        if len(found) != total:
+            kept = total - len(examples)
+            also = f", the server's {kept} included" if kept else ""
+            raise DataError(
+                f"{where} must have one number per row of the training data ({total}{also}), "
+                f"got {len(found)}"
+            )
+        wrong = np.flatnonzero((found < -1) | (found >= clients))
+        if len(wrong):
+            place = f"row {wrong[0]}" if binary else f"line {wrong[0] + 1}"
+            raise DataError(
+                f"{where}: {place} must be a client from 0 to {clients - 1} (clients.count = "
+                f"{clients}) or -1 for nobody, got {found[wrong[0]]}"
+            )
+        owner = found.astype(np.int64)[examples.rows]
+        if owner.max() < 0:
+            raise DataError(f"{where} gives no client any of the {len(owner)} rows to share out")
+        return Cut.of(owner, clients)
+
+
+def _vector(where: str, path: Path) -> npt.NDArray[Any]:
+    with path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise DataError(f"{where} is no npy file")
+        file.seek(0)
+        try:
+            found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            if "allow_pickle" in str(error):
+                raise DataError(
+                    f"{where} holds Python objects, which are never loaded; "
+                    "save one vector of whole numbers"
+                ) from None
+            raise
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        said = f"{found.dtype} of shape {found.shape}"
+        raise DataError(f"{where} must be one vector of whole numbers, got {said}")
+    return found
+
+
+def _lines(where: str, path: Path) -> Ints:
+    text = path.read_text(encoding="utf-8-sig").rstrip()
+    lines = [line.strip() for line in text.split("\n")] if text else []
+    for number, line in enumerate(lines, 1):
+        if not _WHOLE.fullmatch(line):
+            also = "; a heading is not allowed" if number == 1 and line else ""
+            raise DataError(
+                f"{where}: line {number} must be a client's number, or -1 for nobody, "
+                f"got {short(line)}{also}"
+            )
+    return np.array(lines, dtype=np.int64)
