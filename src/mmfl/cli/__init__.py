@@ -8,7 +8,7 @@ import sys
 import typer
 
 from mmfl import __version__
-from mmfl.cli import check, run, status
+from mmfl.cli import check, data, run, status
 from mmfl.errors import MmflError
 
 __all__ = ["app", "main"]
@@ -25,6 +25,7 @@ app.command("run")(run.run)
 app.command("check")(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)
+app.add_typer(data.app, name="data")
 
 
 def _version(wanted: bool) -> None:
