@@ -5,6 +5,7 @@
     │   ├── ConfigError         ... in an experiment file or a ``--set``
     │   └── DataError           ... in a data set or in the way it is partitioned
     ├── EngineError             the machinery that trains could not do its work
+    ├── FetchError              a data set could not be fetched: network, disk, npm
     └── StoreError              a run directory cannot be written or read
 
 A bad *client* raises nothing: it becomes a `mmfl.updates.ClientFailure` and costs that client its
@@ -20,6 +21,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "EngineError",
+    "FetchError",
     "InputError",
     "MmflError",
     "StoreError",
@@ -48,6 +50,10 @@ class DataError(InputError):
 
 class EngineError(MmflError):
     """The engine could not do its work: a worker does not start, a model cannot be evaluated."""
+
+
+class FetchError(MmflError):
+    """A data set could not be fetched: a server, the disk, or npm refused."""
 
 
 class StoreError(MmflError):

@@ -164,7 +164,7 @@ MISTAKES = {
     "unknown key": (["--set", "rouns=3"], "rouns is not a known key; did you mean 'rounds'?"),
     "zero clients": (["--set", "clients.count=0"], "clients.count must be greater than or equal"),
     "wrong kind": (["--set", "allocator.kind=fedfair"], "did you mean 'fed_fair'?"),
-    "missing data": (["--set", "tasks.dense.dataset=mnist"], "no data folder is set"),
+    "missing data": (["--set", "tasks.dense.dataset=mnist"], "get it with `mmfl data fetch mnist`"),
     "data folder": (["--data-dir", "nowhere", "--set", "tasks.dense.dataset=x"], "does not exist"),
     "short data": (
         ["--set", "tasks.image.partition.points=[900,900]"],

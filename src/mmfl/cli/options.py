@@ -25,7 +25,7 @@ Sets = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder of npz data sets; by default what MMFL_DATA says."),
+    typer.Option("--data-dir", help="Folder of npz data sets; by default MMFL_DATA, else a cache."),
 ]
 AllowImports = Annotated[
     bool,

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from mmfl.data import formats
 
-__all__ = ["CATALOGUE", "Entry", "NpmPackage", "Published", "RemoteFile"]
+__all__ = ["CATALOGUE", "Assemble", "Entry", "NpmPackage", "Published", "RemoteFile"]
 
 Assemble = Callable[[Path], Mapping[str, npt.NDArray[Any]]]
 

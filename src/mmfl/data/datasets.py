@@ -64,7 +64,7 @@ def data_folder(data_dir: str | Path | None) -> Path | None:
 def default_folder() -> Path:
     """Where names are looked up, and fetched to, if no data folder is set: mmfl's own cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "mmfl"
+    return Path(os.path.expanduser(cache)) / "mmfl"
 
 
 @component

