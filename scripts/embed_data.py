@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from mmfl.data import Npz, content_hash
 from mmfl.data.arrays import PARTS, Arrays
-from mmfl.data.catalogue import CATALOGUE
+from mmfl.data.sources.catalogue import CATALOGUE
 from mmfl.errors import DataError, MmflError
 
 __all__ = ["choose", "main", "pack"]

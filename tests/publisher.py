@@ -15,8 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.data import Arrays, content_hash, formats
-from mmfl.data.catalogue import Entry, NpmPackage, Published, RemoteFile
+from mmfl.data import Arrays, content_hash
+from mmfl.data.sources import formats
+from mmfl.data.sources.catalogue import Entry, NpmPackage, Published, RemoteFile
 
 RNG = np.random.default_rng(3)
 PARTS = {

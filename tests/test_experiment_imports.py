@@ -33,6 +33,13 @@ class Mine:
     def load(self): ...
     def difficulty(self): ...
     def rate(self): ...
+    def mean(self): ...
+    def on(self): ...
+    def scaling(self): ...
+    metric: ClassVar[str] = "loss"
+    targets: ClassVar[str] = "any"
+    better: ClassVar[str] = "lower"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 """
 
 PLACES = [
@@ -43,7 +50,10 @@ PLACES = [
     "score",
     "tasks.a.dataset",
     "tasks.a.local.lr",
+    "tasks.a.loss",
+    "tasks.a.metric",
     "tasks.a.model",
+    "tasks.a.normalize",
     "tasks.a.partition",
 ]
 

@@ -15,8 +15,11 @@ import mmfl
 from mmfl.aggregate import AGGREGATORS
 from mmfl.allocate import ALLOCATORS
 from mmfl.data import DATASETS, PARTITIONS
+from mmfl.data.preparation import NORMALIZATIONS
 from mmfl.engines import ENGINES
+from mmfl.evaluate import SCORES
 from mmfl.models import MODELS
+from mmfl.objectives import LOSSES, METRICS
 
 HOUSE = Path(__file__).parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(mmfl.__path__, "mmfl."))
@@ -59,7 +62,10 @@ def test_files_are_short_and_there_is_one_short_round_loop():
 
 def test_every_kind_has_its_line_in_the_documentation():
     text = (HOUSE / "docs/configuration.md").read_text()
-    families = (AGGREGATORS, ALLOCATORS, ENGINES, MODELS, PARTITIONS)
+    families = (
+        *(AGGREGATORS, ALLOCATORS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS),
+        *(PARTITIONS, SCORES),
+    )
     kinds = [kind for family in families for kind in family.table] + ["npz", "synthetic"]
     assert [kind for kind in kinds if f"`{kind}`" not in text] == []
     assert set(DATASETS.table) == {"named", "npz", "synthetic"}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from mmfl.cli import main
-from mmfl.data.catalogue import CATALOGUE
+from mmfl.data.sources.catalogue import CATALOGUE
 from publisher import BIG, FILES, PARTS, Publisher, serving, tiny, with_content
 
 ALONE = """
@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from publisher import tiny
 from mmfl.cli import main
-from mmfl.data.catalogue import CATALOGUE
+from mmfl.data.sources.catalogue import CATALOGUE
 CATALOGUE["tiny"] = tiny(sys.argv[2])
 sys.argv[1:] = ["data", "fetch", "tiny", "--data-dir", sys.argv[3]]
 main()
@@ -180,7 +180,7 @@ def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(call, publisher):
             break
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err == "mmfl: stopped; the same command goes on from here\n"
+    assert err == "mmfl: stopped (the same command goes on from here)\n"
     part = Path(f"here/.fetch/tiny/{BIG}.part")
     assert part.read_bytes() == FILES[BIG][:262_144]
     publisher.hold = None

@@ -18,7 +18,7 @@ import pytest
 from helpers import one_line
 from mmfl.data import Arrays, Named, Synthetic, content_hash, embedded
 from mmfl.data.arrays import PARTS
-from mmfl.data.catalogue import CATALOGUE
+from mmfl.data.sources.catalogue import CATALOGUE
 from mmfl.errors import DataError
 
 EMBEDDED = [name for name, entry in CATALOGUE.items() if entry.published is None]

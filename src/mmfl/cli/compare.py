@@ -21,7 +21,6 @@ from mmfl.cli.options import (
     stopped_by_signals,
 )
 from mmfl.errors import ConfigError, InputError, StoreError
-from mmfl.objectives import METRICS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -182,6 +181,7 @@ def _refuse_figure(path: Path | None) -> None:
 
 def _draw(variants: list[Variant], comparison: Comparison, figure: Path | None) -> str:
     """Draw the picture; where it is, or why there is none."""
+    from mmfl.objectives import METRICS
     from mmfl.report import comparison as draw
 
     first = comparison.runs[0].experiment.resolved()

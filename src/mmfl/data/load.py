@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmfl.data.arrays import Arrays
+from mmfl.data.arrays import Arrays, content_hash
 from mmfl.data.datasets import Dataset
 from mmfl.errors import DataError
 
@@ -36,6 +36,12 @@ class Shelf:
             arrays[task.name] = found
         self._loaded = kept
         return arrays
+
+    def hashes(self, experiment: Experiment) -> dict[str, str]:
+        """From task name to the SHA-256 of its data."""
+        arrays = self.arrays(experiment)
+        known = {id(found): content_hash(found) for found in arrays.values()}
+        return {task: known[id(found)] for task, found in arrays.items()}
 
     def _load(self, task: str, dataset: Dataset) -> Arrays:
         try:

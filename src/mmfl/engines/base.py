@@ -49,6 +49,10 @@ class Engine(Protocol):
         """Whether partial sums are formed and checked by our own code, so that they may be used."""
         ...
 
+    def data(self) -> dict[str, str]:
+        """From task name to the SHA-256 of its data, as far as the engine holds the data."""
+        ...
+
     def prepare(self, experiment: Experiment) -> None:
         """Serve this experiment from now on; what it shares with the last one is not done again."""
         ...

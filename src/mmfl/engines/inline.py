@@ -63,6 +63,10 @@ class InlineEngine:
         experiment = experiment.resolved()
         self._trainer = Trainer(experiment, self._shelf.arrays(experiment))
 
+    def data(self) -> dict[str, str]:
+        """From task name to the SHA-256 of its data."""
+        return self._shelf.hashes(self.experiment)
+
     def initial(self) -> dict[str, Params]:
         """Every task's first weights."""
         return {task.name: self._trainer.initial(task.name) for task in self.experiment.tasks}

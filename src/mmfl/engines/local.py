@@ -125,6 +125,10 @@ class LocalEngine:
         self._typical = dict(zip(federation.tasks, some.tolist(), strict=True))
         self.experiment, self.federation, self._layouts = experiment, federation, {}
 
+    def data(self) -> dict[str, str]:
+        """From task name to the SHA-256 of its data."""
+        return self._shelf.hashes(self.experiment)
+
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
         tasks = [task.name for task in self.experiment.tasks]

@@ -40,6 +40,10 @@ class MockEngine:
     test: Test = _always_half
     merges: bool = False
 
+    def data(self) -> dict[str, str]:
+        """There is none."""
+        return {}
+
     def prepare(self, experiment: Experiment) -> None:
         """There is only the one."""
         raise EngineError("a mock engine serves one experiment only")

@@ -1,6 +1,6 @@
 """Several variants of an experiment over several seeds: one engine, finished runs kept.
 
-    OUT/<variant>/seed-<n>/       one run directory each
+OUT/<variant>/seed-<n>/       one run directory each
 """
 
 from __future__ import annotations

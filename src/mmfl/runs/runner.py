@@ -18,8 +18,8 @@ from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.fairness import variance
 from mmfl.loop import Rounds, rounds
-from mmfl.state import RoundRecord, State
 from mmfl.runs.store import RunStore, free_folder
+from mmfl.state import RoundRecord, State
 from mmfl.turns import Population
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class StoredRounds(Rounds):
             # Whatever is wrong with data, clients or models shows here, before a folder is made.
             Population.of(engine.federation, engine.experiment)
             state = State.first(engine.initial(), engine.experiment.lineage)
-            with closing(self._create(engine.experiment, wanted)) as store:
+            with closing(self._create(engine, wanted)) as store:
                 store.note(seconds_setup=repr(time.perf_counter() - start))
                 status = "failed"
                 try:
@@ -217,11 +217,11 @@ class StoredRounds(Rounds):
                     store.note(status=status)
                     store.seal()
 
-    def _create(self, experiment: Experiment, wanted: Path | None) -> RunStore:
+    def _create(self, engine: Engine, wanted: Path | None) -> RunStore:
         """The store; if another process took the number meanwhile, under the next one."""
         while True:
             try:
-                return RunStore.create(self.folder, experiment)
+                return RunStore.create(self.folder, engine.experiment, engine.data())
             except StoreError:
                 if wanted is None or not self.folder.exists():
                     raise
@@ -250,9 +250,7 @@ def stored_rounds(
 
 
 @contextmanager
-def _ready(
-    experiment: Experiment, data_dir: Path | None, given: Engine | None
-) -> Iterator[Engine]:
+def _ready(experiment: Experiment, data_dir: Path | None, given: Engine | None) -> Iterator[Engine]:
     """An engine for the experiment: the one that is given, or its own for the time being."""
     if given is not None:
         given.prepare(experiment)

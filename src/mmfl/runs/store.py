@@ -1,7 +1,7 @@
 """A run directory: everything about one run, readable while it goes on, without pickles.
 
     experiment.toml       the resolved experiment
-    environment.json      versions, machine, command, time of the start
+    environment.json      versions, machine, command, time of the start, SHA-256 of the data
     run.sqlite            tables meta, task, round, round_task, failure (below)
     models/<task>.safetensors     the final weights
 
@@ -104,14 +104,22 @@ class RunStore:
             raise StoreError(f"{str(folder)!r} exists already; choose another folder (--out)")
 
     @classmethod
-    def create(cls, folder: Path, experiment: Experiment) -> RunStore:
-        """Begin a run's directory; of several processes that want the same one, one gets it."""
+    def create(
+        cls, folder: Path, experiment: Experiment, data: Mapping[str, str] | None = None
+    ) -> RunStore:
+        """Begin a run's directory; of several processes that want the same one, one gets it.
+
+        Args:
+            folder: The directory.
+            experiment: The experiment, resolved.
+            data: From task name to the SHA-256 of its data.
+        """
         cls.refuse_taken(folder)
         with _trouble("create", folder):
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "experiment.toml").open("x", encoding="utf-8") as file:
                 file.write(experiment.to_toml())
-            environment = json.dumps(_environment(), indent=2) + "\n"
+            environment = json.dumps(_environment() | {"data": dict(data or {})}, indent=2) + "\n"
             (folder / "environment.json").write_text(environment, encoding="utf-8")
             database = sqlite3.connect(folder / "run.sqlite")
             database.execute("PRAGMA journal_mode = WAL")

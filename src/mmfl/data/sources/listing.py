@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mmfl.data.catalogue import CATALOGUE
+from mmfl.data.sources.catalogue import CATALOGUE
 from mmfl.errors import DataError, did_you_mean
 
 __all__ = ["Row", "files", "listing", "whereabouts"]

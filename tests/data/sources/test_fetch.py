@@ -18,9 +18,9 @@ import pytest
 
 from helpers import one_line
 from mmfl.data import Named
-from mmfl.data.catalogue import CATALOGUE, Entry
-from mmfl.data.download import Got, Patience
-from mmfl.data.fetch import Said, fetch
+from mmfl.data.sources.catalogue import CATALOGUE, Entry
+from mmfl.data.sources.download import Got, Patience
+from mmfl.data.sources.fetch import Said, fetch
 from mmfl.errors import FetchError
 from publisher import BIG, FILES, IDX, PARTS, Publisher, serving, tiny, with_content
 
@@ -263,11 +263,11 @@ def test_a_killed_process_leaves_a_part_and_the_next_one_goes_on(
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\n"
         "from publisher import tiny\n"
-        "from mmfl.data.fetch import fetch\n"
+        "from mmfl.data.sources.fetch import fetch\n"
         "for news in fetch(tiny(sys.argv[2]), Path(sys.argv[3])):\n"
         "    if getattr(news, 'done', 0): os.kill(os.getpid(), 9)\n"
     )
-    here = str(Path(__file__).parent.parent)
+    here = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", code, here, publisher.address, str(tmp_path / "a")]
     assert subprocess.run(command, env=os.environ).returncode == -9
     part = tmp_path / "a" / ".fetch" / "tiny" / f"{BIG}.part"

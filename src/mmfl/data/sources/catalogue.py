@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from mmfl.data import formats
+from mmfl.data.sources import formats
 
 __all__ = ["CATALOGUE", "Assemble", "Entry", "NpmPackage", "Published", "RemoteFile"]
 

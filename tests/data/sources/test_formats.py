@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from helpers import one_line
-from mmfl.data import formats
+from mmfl.data.sources import formats
 from mmfl.errors import DataError
 
 Bytes = npt.NDArray[np.uint8]

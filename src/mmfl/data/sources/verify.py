@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmfl.data.arrays import Arrays, content_hash
-from mmfl.data.catalogue import Entry
+from mmfl.data.sources.catalogue import Entry
 from mmfl.errors import DataError
 
 __all__ = ["compare"]

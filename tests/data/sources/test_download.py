@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from helpers import one_line
-from mmfl.data.catalogue import RemoteFile
-from mmfl.data.download import Got, Patience, download
+from mmfl.data.sources.catalogue import RemoteFile
+from mmfl.data.sources.download import Got, Patience, download
 from mmfl.errors import FetchError
 from publisher import BIG, FILES, Publisher, remote, serving
 

