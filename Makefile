@@ -3,13 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format clean
+.PHONY: run test lint format five_tasks clean
 
-run: .venv/run.stamp  ## train three models fairly, then uniformly, on generated data
-	@$(BIN)/mmfl run experiments/three_tasks.toml
-	@$(BIN)/mmfl run experiments/three_tasks.toml --set allocator.kind=uniform --quiet --json \
-		| $(BIN)/python -c 'import json, sys; r = json.load(sys.stdin); \
-		print("\nfor comparison, uniform allocation: worst {worst:.4f}, mean {mean:.4f}, stored in {run_dir}".format(**r))'
+run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
+	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
+		--seeds 0-4 --target 0.6 --out runs/first_run
 
 test: lint  ## everything that must be true
 	@$(BIN)/pytest -n 2
@@ -24,9 +22,13 @@ format: .venv/test.stamp
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix
 
+five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, four seeds (needs MMFL_DATA)
+	@$(BIN)/mmfl compare experiments/five_tasks.toml --seeds 0-3 --out runs/five_tasks \
+		--vary 'allocator=fed_fair,{kind="fed_fair",sampling="stratified",floor=1},uniform,round_robin'
+
 .venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) -e .
+	$(PIP) -e '.[report]'
 	@touch $@
 
 .venv/test.stamp: .venv/run.stamp

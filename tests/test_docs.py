@@ -29,10 +29,22 @@ def test_ones_own_parts_work_as_shown(tmp_path, monkeypatch):
     assert Experiment.from_toml(experiment.to_toml(), allow_imports=True) == experiment
 
 
+def test_ones_own_data_loss_and_metric_work_as_shown(tmp_path, monkeypatch):
+    (module,), (toml,) = blocks("docs/data.md", "python"), blocks("docs/data.md", "toml")
+    (tmp_path / "clinic.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    experiment = Experiment.from_toml(toml, allow_imports=True)
+    *_, (_, last) = mmfl.rounds(experiment)
+    assert last.failures == ()
+    assert last.clients == {"stays": 4}
+    assert last.metric["stays"] > 0.3
+    assert Experiment.from_toml(experiment.to_toml(), allow_imports=True) == experiment
+
+
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(HOUSE)
     first, second = blocks("README.md", "python")
-    short = first.replace('three_tasks.toml")', 'three_tasks.toml", sets=["rounds=2"])')
+    short = first.replace('first_run.toml")', 'first_run.toml", sets=["rounds=2"])')
     assert short != first
     folder = str(tmp_path / "run")
     exec(short.replace("mmfl.run(experiment)", f"mmfl.run(experiment, out={folder!r})"), {})
