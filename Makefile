@@ -30,7 +30,7 @@ format: .venv/test.stamp
 	@touch $@
 
 .venv/test.stamp: .venv/run.stamp
-	$(PIP) -e '.[dev,flower,report]'
+	$(PIP) -e '.[dev,examples,flower,report]'
 	@touch $@
 
 clean:
