@@ -50,16 +50,6 @@ def windows(label: str) -> dict[str, Any]:
     return parts | {"groups": who[train]}  # one client per person
 
 
-def exercise() -> dict[str, Any]:
-    """The harder task: seven shoulder exercises."""
-    return windows("y")
-
-
-def arm() -> dict[str, Any]:
-    """The easier one: left or right."""
-    return windows("side")
-
-
 def experiment(rounds: int) -> mmfl.Experiment:
     """Two dense networks on the same windows; four of the ten watches are free in a round."""
     common: dict[str, Any] = {"partition": "by_group", "normalize": "standard"}
@@ -71,8 +61,8 @@ def experiment(rounds: int) -> mmfl.Experiment:
             "local": {"epochs": 1, "batch_size": 16, "lr": 0.02},
             "allocator": {"kind": "fed_fair", "alpha": 3.0},
             "tasks": [
-                {"name": "exercise", "dataset": exercise, **common},
-                {"name": "arm", "dataset": arm, **common},
+                {"name": "exercise", "dataset": {"kind": windows, "label": "y"}, **common},
+                {"name": "arm", "dataset": {"kind": windows, "label": "side"}, **common},
             ],
         }
     )
