@@ -17,8 +17,9 @@ What it taught (2026-11-15, that command: seeds 0 to 2, 30 rounds, 8 of 20 clien
 The fair rule spends 44% of the turns on the slow resnet and lifts it by .025, but the model that
 one would deploy loses .038, and in 2 of 3 seeds it is the wrong one. Halving's best is .014 above
 uniform's, with one wrong choice: the wide net left at the second cut. With three seeds neither
-difference is certain (95% intervals -.129 to +.053 and -.053 to +.081). To choose a model, share
-evenly or race; be fair to models that will all be used.
+difference is certain (95% intervals -.129 to +.053 and -.053 to +.081; a first trial, one seed with
+a third of the training, had the fair rule's best above uniform's). To choose a model, share evenly
+or race; be fair to models that will all be used.
 """
 
 import argparse

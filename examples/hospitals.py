@@ -23,6 +23,9 @@ here those pooled results) give cancer its clients back, but the server keeps on
 patients to measure with: in seed 0 they take .49 for reached by round 6, and from then on only the
 two smallest hospitals, which have nothing else to do, train the model: from .45 down to .41.
 Before you choose `error`, ask whether every task could get to 0.
+
+Who holds what decides it: if the large hospitals have one table each (diabetes at `[7, 6, 5, 4, 3,
+2]`, the layout tried first), the rule only moves small ones, and all three means are within .003.
 """
 
 import argparse
