@@ -32,7 +32,7 @@ five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, f
 	@touch $@
 
 .venv/test.stamp: .venv/run.stamp
-	$(PIP) -e '.[dev,flower,report]'
+	$(PIP) -e '.[dev,examples,flower,report]'
 	@touch $@
 
 clean:

@@ -163,7 +163,7 @@ def test_a_family_does_not_change_the_table_it_reads() -> None:
         ({"kind": "bix"}, "shape.kind: unknown shape 'bix'; did you mean 'box'?"),
         ({"kind": "zzzz"}, "shape.kind: unknown shape 'zzzz'; known: box, circle"),
         ({"width": 3}, "shape needs a 'kind' (known: box, circle)"),
-        ({"kind": 3}, "shape needs a 'kind' (known: box, circle)"),
+        ({"kind": 3}, "shape.kind must be a kind's name (known: box, circle), got 3"),
         ({}, "shape needs a 'kind' (known: box, circle)"),
         ({"kind": "box", "width": -1}, "shape.width must be greater than 0, got -1"),
         ({"kind": "box", "widht": 1, "width": 1}, "shape.widht is not a known key; did you mean"),

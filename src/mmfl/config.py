@@ -125,9 +125,8 @@ class Family:
             return None
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._member(value, type(value).__name__)
-        own = self.function is not None and not isinstance(value, type)
-        if own and callable(value) and hasattr(value, "__qualname__"):
-            return self._of_function(f"{value.__module__}:{value.__qualname__}", {})
+        if self._is_function(value):
+            return self._of_function(_path(value), {})
         bare = False
         if isinstance(value, str) and (value in self.table or not self.scalar or ":" in value):
             value = {"kind": value}
@@ -138,8 +137,8 @@ class Family:
             raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
         fields = dict(value)
         kind = fields.pop("kind", self.default)
-        if not isinstance(kind, str):
-            raise problem(f"needs a 'kind' ({did_you_mean('', self.table)})")
+        if self._is_function(kind):
+            return self._of_function(_path(kind), fields)
         cls = self._class_of(kind)
         if not isinstance(cls, type):
             return self._of_function(kind, fields)
@@ -176,13 +175,23 @@ class Family:
         options = own.options if isinstance(own, OwnFunction) else dump(member)
         return {"kind": kind, **options}
 
+    def _is_function(self, value: object) -> bool:
+        """Whether this is a function of the user's where one may stand."""
+        plain = callable(value) and not isinstance(value, type) and hasattr(value, "__qualname__")
+        return plain and self.function is not None
+
     def _of_function(self, path: str, options: Mapping[str, Any]) -> Any:
         if "<" in path:  # a lambda, or a function inside a function
             raise problem(f"{path!r} cannot be imported again; give a function of a module's own")
         assert self.function is not None
         return self.function(OwnFunction(path, options))
 
-    def _class_of(self, kind: str) -> Any:
+    def _class_of(self, kind: Any) -> Any:
+        if not isinstance(kind, str):
+            known = did_you_mean("", self.table)
+            if kind is None:
+                raise problem(f"needs a 'kind' ({known})")
+            raise problem(f"must be a kind's name ({known}), got {short(kind)}", "kind")
         if kind in self.table:
             return self.table[kind]
         if ":" not in kind:
@@ -301,6 +310,10 @@ def _item(items: list[Any], key: str, where: str) -> Any:
     if key.isdecimal() and int(key) < len(items) and isinstance(items[int(key)], dict):
         return items[int(key)]
     raise ConfigError(f"--set: {where} has no {key!r}; {did_you_mean(key, names)}")
+
+
+def _path(function: Any) -> str:
+    return f"{function.__module__}:{function.__qualname__}"
 
 
 def _import(path: str) -> Any:

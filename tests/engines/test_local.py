@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import textwrap
 from dataclasses import replace
@@ -267,3 +268,59 @@ def test_no_room_for_the_data_is_one_sentence(small, monkeypatch):
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(EngineError, match=r"cannot reserve .* MiB .*No space left.*set TMPDIR"):
         list(mmfl.rounds(replace(small, engine=Local(workers=1))))
+
+
+SCRIPT = """
+from dataclasses import dataclass
+import numpy as np
+import mmfl
+from mmfl.allocate import Uniform
+
+def data(rows=40):
+    x = np.random.default_rng(0).standard_normal((rows, 3))
+    return x, (x[:, 0] > 0).astype(int), x, (x[:, 0] > 0).astype(int)
+
+@dataclass(frozen=True)
+class Merit:
+    def difficulty(self, measured, task):
+        return measured.metric
+
+@dataclass(frozen=True)
+class Halving:
+    def rate(self, t):
+        return 0.1 / 2**t
+
+@dataclass(frozen=True)
+class Mine(Uniform):
+    pass
+
+def by_turns(examples, clients, rng):
+    return np.arange(len(examples)) % clients
+
+task = {"name": "signs", "dataset": data, "model": {"kind": "mlp", "hidden": [4]}, OWN}
+table = {"rounds": 2, "clients": {"count": 2}, "engine": {"workers": 1}, "tasks": [task]}
+table |= {"score": Merit(), "allocator": Mine(), "local": {"lr": Halving()}}
+if __name__ == "__main__":
+    *_, (state, record) = mmfl.rounds(mmfl.Experiment.from_dict(table))
+    print(record.clients, state.difficulty)
+"""
+
+
+def run_script(folder: Path, own: str) -> subprocess.CompletedProcess[str]:
+    (folder / "script.py").write_text(SCRIPT.replace("OWN", own))
+    command = [sys.executable, str(folder / "script.py")]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_what_workers_do_not_need_may_live_in_the_script_that_runs(tmp_path):
+    done = run_script(tmp_path, "")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{'signs': 2} {'signs': ")
+
+
+def test_what_workers_need_from_the_script_that_runs_is_refused_by_name(tmp_path):
+    done = run_script(tmp_path, '"partition": by_turns')
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "'__main__:by_turns' is defined in the script that runs" in last
+    assert "engine.kind" in last

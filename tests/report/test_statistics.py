@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import mmfl
 from helpers import one_line
 from made_runs import curves
 from mmfl.errors import InputError
@@ -24,6 +25,7 @@ from mmfl.report.statistics import (
     same_tasks,
     spread,
     summary,
+    variants,
 )
 
 shares = st.floats(0, 1, allow_subnormal=False).map(lambda x: round(x, 6))
@@ -177,3 +179,15 @@ def test_variants_that_cannot_be_compared_are_one_sentence():
     assert "'o' has a, b (lower is better), 'first' has a" in message
     message = one_line(InputError, lambda: Variant("v", {0: first.runs[0], 1: two}))
     assert "seed 1 has a, b" in message
+
+
+def test_what_compare_returns_becomes_variants(tmp_path):
+    tasks = [{"name": "a", "dataset": {"kind": "synthetic", "train": 40, "test": 20}}]
+    table = {"rounds": 2, "clients": {"count": 2}, "engine": "inline", "tasks": tasks}
+    experiment = mmfl.Experiment.from_dict(table)
+    found = mmfl.compare({"one": experiment, "two": experiment}, [3, 1], tmp_path)
+    one, two = variants(found)
+    assert (one.name, two.name) == ("one", "two")
+    assert one.seeds == two.seeds == (1, 3)
+    for seed, run in found["one"].items():
+        assert one.runs[seed].metric[:, 0].tolist() == run.history["a"]

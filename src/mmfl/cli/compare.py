@@ -67,7 +67,7 @@ def compare(
     from rich.console import Console
 
     from mmfl.experiment import Experiment
-    from mmfl.report import Curves, Variant
+    from mmfl.report import variants
     from mmfl.runs.variants import read_seeds, read_vary
 
     _refuse_figure(figure)
@@ -85,12 +85,9 @@ def compare(
     kept = f"(what is finished is kept in {comparison.out}; the same command goes on from there)"
     with stopped_by_signals(lambda: kept):
         _go(comparison, console, data_dir)
-    curves: dict[str, dict[int, Curves]] = {}
-    for run in comparison.runs:
-        curves.setdefault(run.variant, {})[run.experiment.seed] = Curves.load(run.folder)
-    variants = [Variant(name, runs) for name, runs in curves.items()]
-    found = _write(variants, comparison, console, target)
-    console.print(_draw(variants, comparison, figure), soft_wrap=True)
+    compared = variants(comparison.results())
+    found = _write(compared, comparison, console, target)
+    console.print(_draw(compared, comparison, figure), soft_wrap=True)
     console.print(f"tables and runs: {comparison.out}", soft_wrap=True)
     if json:
         typer.echo(json_.dumps(found))

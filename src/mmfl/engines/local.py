@@ -11,6 +11,7 @@ import dataclasses
 import json
 import mmap
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
@@ -49,6 +50,9 @@ __all__ = ["Local", "LocalEngine"]
 
 SMALL = 3e7
 """A turn of fewer samples x weights than this is small: it is dispatched with its whole chunk."""
+
+_OURS = ("aggregator", "allocator", "engine", "local", "score")
+"""What is decided in this process alone: workers are not told, so it may be a script's own."""
 
 
 def _workers(value: Any) -> Any:
@@ -201,12 +205,16 @@ class LocalEngine:
             self._data.fill(distinct)
             self._shared = distinct
         plain = dump(experiment)
+        for key in _OURS:
+            plain.pop(key, None)
         for task_ in plain["tasks"]:
             task_["dataset"] = "mapped"  # workers find the data in the file, wherever it came from
-        if '"__main__:' in json.dumps(plain):
+            task_.pop("local", None)
+        lost = re.search(r'"(__main__:[^"]+)"', json.dumps(plain))
+        if lost:
             raise EngineError(
-                "a class of yours is defined in the script that runs, where workers cannot "
-                'find it; put it into a module of its own, or use engine.kind = "inline"'
+                f"{lost[1]!r} is defined in the script that runs, where workers cannot find it; "
+                'put it into a module of its own, or use engine.kind = "inline"'
             )
         setup = {"experiment": plain, "arrays": names, "data": self._data.manifest}
         self._pool.greet({"do": "setup"} | setup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmfl.report.curves import Curves
 from mmfl.report.figures import comparison
-from mmfl.report.statistics import Paired, Summary, Variant, paired, summary
+from mmfl.report.statistics import Paired, Summary, Variant, paired, summary, variants
 from mmfl.report.tables import Differences, Results, data
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "data",
     "paired",
     "summary",
+    "variants",
 ]

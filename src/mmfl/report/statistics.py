@@ -14,7 +14,9 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 
@@ -39,6 +41,7 @@ __all__ = [
     "same_tasks",
     "spread",
     "summary",
+    "variants",
 ]
 
 
@@ -79,6 +82,21 @@ class Variant:
     def values(self, quantity: Quantity) -> dict[int, float]:
         """The quantity by seed."""
         return {seed: quantity.of(run) for seed, run in self.runs.items()}
+
+
+class Stored(Protocol):
+    """A run that has a directory, as `mmfl.Run` does."""
+
+    @property
+    def folder(self) -> Path: ...
+
+
+def variants(runs: Mapping[str, Mapping[int, Stored]]) -> list[Variant]:
+    """What `mmfl.compare` returns, runs by variant and seed, as what tables and pictures take."""
+    return [
+        Variant(name, {seed: Curves.load(run.folder) for seed, run in by_seed.items()})
+        for name, by_seed in runs.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+"""Data sets that a function of the user's returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import one_line
+from mmfl.data import Arrays
+from mmfl.data.load import Shelf
+from mmfl.errors import ConfigError, DataError
+from mmfl.experiment import Experiment
+
+X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
+
+
+def rows(count: int = 6, how: str = "tuple") -> Any:
+    x, y = X[:count], Y[:count]
+    if how == "clients":
+        return {
+            "clients": [(x[:2], y[:2]), (x[:0], y[:0]), (x[2:], y[2:])],
+            "x_test": X,
+            "y_test": Y,
+        }
+    if how == "arrays":
+        return Arrays(x.astype(np.float32), y, X.astype(np.float32), Y, 3)
+    if how == "raises":
+        raise KeyError("column")
+    return {"nothing": None, "tuple": (x, y, X, Y)}[how]
+
+
+def experiment(dataset: Any) -> Experiment:
+    table = {"rounds": 1, "clients": {"count": 3}, "tasks": [{"name": "a", "dataset": dataset}]}
+    return Experiment.from_dict(table)
+
+
+def loaded(dataset: Any) -> Arrays:
+    return Shelf(None).arrays(experiment(dataset))["a"]
+
+
+@pytest.mark.parametrize("how", ["tuple", "clients", "arrays"])
+def test_all_ways_to_return_data_are_the_same_data(how):
+    found = loaded({"kind": rows, "how": how})
+    assert found.x_train.tolist() == X.tolist()
+    assert found.y_train.tolist() == Y.tolist()
+    assert found.classes == 3
+
+
+def test_one_pair_per_client_makes_groups_and_a_client_may_have_nothing():
+    groups = loaded({"kind": rows, "how": "clients"}).groups
+    assert groups is not None
+    assert groups.tolist() == [0, 0, 2, 2, 2, 2]
+
+
+def test_a_function_may_stand_bare_or_with_its_keywords_and_is_written_down_by_its_path():
+    assert len(loaded(rows).x_train) == 6
+    made = experiment({"kind": rows, "count": 4})
+    assert len(Shelf(None).arrays(made)["a"].x_train) == 4
+    path = experiment({"kind": rows, "count": 4}).to_toml()
+    assert f'kind = "{__name__}:rows"' in path
+    assert Experiment.from_toml(path, allow_imports=True) == made
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("nothing", f"data set '{__name__}:rows' must return x_train, y_train, x_test, y_test, or"),
+        ("raises", "its data cannot be loaded: KeyError: 'column'"),
+    ],
+)
+def test_a_function_that_returns_no_data_is_named(how, message):
+    found = one_line(DataError, lambda: loaded({"kind": rows, "how": how}))
+    assert found.startswith(f"task 'a': {message}")
+
+
+def test_a_function_that_cannot_be_found_again_is_refused():
+    found = one_line(ConfigError, lambda: experiment({"kind": lambda: None, "count": 4}))
+    assert "cannot be imported again" in found
+    found = one_line(ConfigError, lambda: experiment({"kind": 3}))
+    assert found.startswith("tasks[0].dataset.kind must be a kind's name (known: named, npz")
