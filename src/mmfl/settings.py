@@ -19,7 +19,8 @@ from pydantic_core import ArgsKwargs
 
 from mmfl.config import Count, NonNegative, Text, component, dump
 from mmfl.data.datasets import DATASETS, Dataset
-from mmfl.data.partition import PARTITIONS, Iid, Partition
+from mmfl.data.partition import PARTITIONS, Partition
+from mmfl.data.partition import Auto as AutoPartition
 from mmfl.data.preparation import NORMALIZATIONS, Augment, Auto, Normalize
 from mmfl.models import MODELS, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
@@ -190,7 +191,7 @@ class Task:
     name: Annotated[str, Strict(), AfterValidator(_task_name)]
     dataset: Annotated[Dataset, DATASETS]
     model: Annotated[Model, MODELS] = Mlp()
-    partition: Annotated[Partition, PARTITIONS] = Iid()
+    partition: Annotated[Partition, PARTITIONS] = AutoPartition()
     loss: Annotated[Loss, LOSSES] = CrossEntropy()
     metric: Annotated[Metric | None, dataclasses.replace(METRICS, optional=True)] = None
     target: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None

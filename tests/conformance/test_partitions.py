@@ -85,7 +85,7 @@ def test_the_same_address_gives_the_same_shards(partition):
     one, same, other = (split(partition, seed) for seed in (1, 1, 2))
     assert np.array_equal(one.shard(3), same.shard(3))
     kind = PARTITIONS.kind_of(partition)
-    fixed = kind == "given" or (kind == "by_group" and partition.points is None)
+    fixed = kind in ("auto", "given") or (kind == "by_group" and partition.points is None)
     assert np.array_equal(one.shard(3), other.shard(3)) == fixed
 
 

@@ -7,6 +7,7 @@ of the user's say themselves who holds what.
 """
 
 from mmfl.config import Family
+from mmfl.data.partition.auto import Auto
 from mmfl.data.partition.base import Partition, Points, Shards
 from mmfl.data.partition.by_group import ByGroup
 from mmfl.data.partition.dirichlet import Dirichlet
@@ -17,6 +18,7 @@ from mmfl.data.partition.iid import Iid
 
 __all__ = [
     "PARTITIONS",
+    "Auto",
     "ByFunction",
     "ByGroup",
     "Dirichlet",
@@ -31,6 +33,7 @@ __all__ = [
 PARTITIONS = Family(
     name="partition",
     table={
+        "auto": Auto,
         "by_group": ByGroup,
         "dirichlet": Dirichlet,
         "given": FromFile,
