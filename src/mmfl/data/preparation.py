@@ -110,7 +110,12 @@ Numbers = Annotated[
 
 @component
 class Given:
-    """By numbers: one for all channels or features, or one for each (bytes count as 0 to 1)."""
+    """By numbers: one for all channels or features, or one for each (bytes count as 0 to 1).
+
+    Attributes:
+        mean: What is taken away.
+        std: What the rest is divided by.
+    """
 
     mean: Numbers
     std: Numbers
