@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import tomllib
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -90,7 +91,7 @@ class OwnFunction:
     """A function of the user's, by its import path, and the keywords that it is given."""
 
     path: str
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __call__(self, *args: Any) -> Any:
         """Import it, call it."""
@@ -127,7 +128,12 @@ class Family:
             return self._member(value, type(value).__name__)
         own = self.function is not None and not isinstance(value, type)
         if own and callable(value) and hasattr(value, "__qualname__"):
-            return self._of_function(f"{value.__module__}:{value.__qualname__}", {})
+            path = f"{value.__module__}:{value.__qualname__}"
+            if "<" in path or _import(path) != value:  # a lambda, a function inside one, a method
+                raise problem(
+                    f"{path!r} cannot be imported again; give a function of a module's own"
+                )
+            return self._of_function(path, {})
         bare = False
         if isinstance(value, str) and (value in self.table or not self.scalar or ":" in value):
             value = {"kind": value}
@@ -173,12 +179,17 @@ class Family:
             if not (isinstance(value, str) and (value in self.table or ":" in value)):
                 return dump(value)
         own = getattr(member, "function", None)
-        options = own.options if isinstance(own, OwnFunction) else dump(member)
-        return {"kind": kind, **options}
+        if isinstance(own, OwnFunction):
+            return {"kind": kind, **{key: dump(value) for key, value in own.options.items()}}
+        return {"kind": kind, **dump(member)}
 
     def _of_function(self, path: str, options: Mapping[str, Any]) -> Any:
-        if "<" in path:  # a lambda, or a function inside a function
-            raise problem(f"{path!r} cannot be imported again; give a function of a module's own")
+        for key, value in options.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                rule = f"must be text, numbers, lists or tables of them, got {short(value)}"
+                raise problem(rule, str(key)) from None
         assert self.function is not None
         return self.function(OwnFunction(path, options))
 
