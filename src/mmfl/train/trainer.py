@@ -201,7 +201,9 @@ class Trainer:
         if data.classes is not None:
             shape = (len(rows), data.classes, *y.shape[1:])
         if bench.task.loss.targets != "any" and tuple(outputs.shape) != shape:
-            wanted = f"{data.outputs} outputs" if y.ndim < 2 else f"outputs of shape {shape[1:]}"
+            wanted = f"{data.outputs} outputs"
+            if len(shape) > 2:
+                wanted = f"outputs of shape {shape[1:]}"
             raise EngineError(
                 f"task {name!r}: its model must give {wanted} per example, "
                 f"got shape {tuple(outputs.shape)} for {len(x)} examples"
