@@ -136,8 +136,9 @@ class Run:
 
     @property
     def mean(self) -> float:
-        """The tasks' mean merit."""
-        return statistics.fmean(self.merits)
+        """The tasks' mean merit; NaN if one of them is not finite."""
+        merits = self.merits
+        return statistics.fmean(merits) if all(map(math.isfinite, merits)) else math.nan
 
     @property
     def variance(self) -> float:
