@@ -81,9 +81,9 @@ def test_every_variant_is_run_with_every_seed_as_if_alone():
             assert run.fingerprint == state.fingerprint
 
 
-def test_worker_processes_are_shared_by_variants_of_any_kind():
+def test_one_worker_process_serves_variants_of_any_kind():
     given = variants("tasks.a.model={kind='mlp', hidden=[]},{kind='mlp', hidden=[9, 9]}")
-    local = ENGINES.parse({"kind": "local", "workers": 2})
+    local = ENGINES.parse({"kind": "local", "workers": 1})
     ours = compare({n: replace(e, engine=local) for n, e in given.items()}, [0, 1], "ours")
     theirs = compare(given, [0, 1], "theirs")
     for name in given:
