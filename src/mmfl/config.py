@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import tomllib
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -90,7 +91,7 @@ class OwnFunction:
     """A function of the user's, by its import path, and the keywords that it is given."""
 
     path: str
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
     def __call__(self, *args: Any) -> Any:
         """Import it, call it."""
@@ -172,8 +173,9 @@ class Family:
             if not (isinstance(value, str) and (value in self.table or ":" in value)):
                 return dump(value)
         own = getattr(member, "function", None)
-        options = own.options if isinstance(own, OwnFunction) else dump(member)
-        return {"kind": kind, **options}
+        if isinstance(own, OwnFunction):
+            return {"kind": kind, **{key: dump(value) for key, value in own.options.items()}}
+        return {"kind": kind, **dump(member)}
 
     def _is_function(self, value: object) -> bool:
         """Whether this is a function of the user's where one may stand."""
@@ -181,8 +183,12 @@ class Family:
         return plain and self.function is not None
 
     def _of_function(self, path: str, options: Mapping[str, Any]) -> Any:
-        if "<" in path:  # a lambda, or a function inside a function
-            raise problem(f"{path!r} cannot be imported again; give a function of a module's own")
+        for key, value in options.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                rule = f"must be text, numbers, lists or tables of them, got {short(value)}"
+                raise problem(rule, str(key)) from None
         assert self.function is not None
         return self.function(OwnFunction(path, options))
 
@@ -313,7 +319,10 @@ def _item(items: list[Any], key: str, where: str) -> Any:
 
 
 def _path(function: Any) -> str:
-    return f"{function.__module__}:{function.__qualname__}"
+    path = f"{function.__module__}:{function.__qualname__}"
+    if "<" in path or _import(path) != function:  # a lambda, a function inside one, a method
+        raise problem(f"{path!r} cannot be imported again; give a function of a module's own")
+    return path
 
 
 def _import(path: str) -> Any:

@@ -15,7 +15,8 @@ def worst(values: npt.ArrayLike) -> float:
 
 def variance(values: npt.ArrayLike) -> float:
     """Population variance over tasks, the paper's measure of unfairness."""
-    return float(np.var(np.asarray(values, dtype=np.float64)))
+    with np.errstate(invalid="ignore"):  # of a model that diverged: NaN
+        return float(np.var(np.asarray(values, dtype=np.float64)))
 
 
 def jain(values: npt.ArrayLike) -> float:

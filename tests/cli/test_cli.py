@@ -47,6 +47,23 @@ class Net(nn.Linear):
 """
 
 
+LOUD = """
+from dataclasses import dataclass
+from torch import nn
+
+@dataclass(frozen=True)
+class Loud:
+    def build(self, shape, outputs):
+        return Net(16, 3)
+
+class Net(nn.Linear):
+    def forward(self, x):
+        if self.training:
+            raise ValueError(SAID)
+        return super().forward(x)
+"""
+
+
 @pytest.fixture
 def config(tmp_path, small_toml, monkeypatch) -> Path:
     path = tmp_path / "fair.toml"
@@ -252,6 +269,16 @@ def test_a_signal_ends_a_run_cleanly(config, number, code):
     assert process.returncode == code
     assert one_sentence(err).startswith("mmfl: stopped after round ")
     assert mmfl.Run.load("runs/fair").status == "stopped"
+
+
+def test_what_a_client_said_is_shown_as_it_is(call, config, tmp_path):
+    said = "[bold]weights[/conv] of shape [3, 4]"
+    (tmp_path / "loud.py").write_text(LOUD.replace("SAID", repr(said)))
+    loud = ("--allow-imports", "--set", "tasks.dense.model.kind=loud:Loud", "--set", "rounds=1")
+    code, out, err = call("run", config, *loud)
+    assert (code, err) == (0, "")
+    assert f"raised: ValueError: {said}\n" in out
+    assert f"raised: ValueError: {said}\n" in call("status", "runs/fair")[1]
 
 
 def test_modules_beside_the_experiment_are_found_when_imports_are_allowed(config, tmp_path):

@@ -12,13 +12,16 @@ from mmfl.aggregate import AGGREGATORS
 from mmfl.allocate import ALLOCATORS
 from mmfl.config import Family
 from mmfl.data import DATASETS, PARTITIONS
+from mmfl.data.preparation import NORMALIZATIONS
 from mmfl.engines import ENGINES
 from mmfl.evaluate import SCORES
 from mmfl.models import MODELS
+from mmfl.objectives import LOSSES, METRICS
 from mmfl.schedule import SCHEDULES
 
 FAMILIES = [
-    AGGREGATORS, ALLOCATORS, DATASETS, ENGINES, MODELS, PARTITIONS, SCHEDULES, SCORES,
+    AGGREGATORS, ALLOCATORS, DATASETS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS, PARTITIONS,
+    SCHEDULES, SCORES,
 ]  # fmt: skip
 NEEDED = {
     "named": {"name": "x"},
@@ -26,14 +29,19 @@ NEEDED = {
     "inverse": {"mu": 1.0, "gamma": 8.0},
     "dirichlet": {"alpha": 0.5},
     "given": {"path": "x.npy"},
+    "normalization given": {"mean": 0.5, "std": [0.5, 1]},
 }
 MEMBERS = [(family, kind) for family in FAMILIES for kind in family.table]
+
+
+def needed(family: Family, kind: str) -> dict[str, object]:
+    return NEEDED.get(f"{family.name} {kind}", NEEDED.get(kind, {}))
 
 
 @pytest.fixture(params=MEMBERS, ids=lambda member: f"{member[0].name}-{member[1]}")
 def member(request) -> tuple[Family, str, object]:
     family, kind = request.param
-    return family, kind, family.parse({"kind": kind, **NEEDED.get(kind, {})})
+    return family, kind, family.parse({"kind": kind, **needed(family, kind)})
 
 
 def test_it_round_trips_through_plain_values(member):
@@ -68,4 +76,4 @@ def test_it_says_what_it_is_for_and_which_line_of_the_paper_where_there_is_one(m
 def test_it_refuses_an_unknown_key_with_its_name(member):
     family, kind, _ = member
     with pytest.raises(Exception, match="is not a known key"):
-        family.parse({"kind": kind, **NEEDED.get(kind, {}), "colour": "red"})
+        family.parse({"kind": kind, **needed(family, kind), "colour": "red"})

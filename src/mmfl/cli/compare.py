@@ -81,7 +81,8 @@ def compare(
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
         raise ConfigError("seeds are given as --seeds, not as --set seed=... or --vary seed=...")
     comparison = _planned(experiments, read_seeds(seeds), config.stem, out)
-    console = Console(file=sys.stderr if json else sys.stdout, quiet=quiet, highlight=False)
+    where = sys.stderr if json else sys.stdout
+    console = Console(file=where, quiet=quiet, highlight=False, markup=False)
     kept = f"(what is finished is kept in {comparison.out}; the same command goes on from there)"
     with stopped_by_signals(lambda: kept):
         _go(comparison, console, data_dir)
@@ -137,7 +138,8 @@ def _bar(console: Console) -> Progress:
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"))
+    name = TextColumn("{task.description}", markup=False)
+    columns = (name, BarColumn(), TextColumn("{task.percentage:.0f}%"))
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     return Progress(*columns, *times, console=console)
 

@@ -26,7 +26,7 @@ def status(
         return
     typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds")
     if run.rounds:
-        Console().print(results_table(run))
+        Console(highlight=False, markup=False).print(results_table(run))
     for line in troubles(run):
         typer.echo(line)
     if run.fingerprint:

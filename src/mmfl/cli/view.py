@@ -28,7 +28,7 @@ class View:
 
     def __init__(self, experiment: Experiment, stream: TextIO, *, quiet: bool) -> None:
         self._rounds = experiment.rounds
-        self._console = Console(file=stream, quiet=quiet, highlight=False)
+        self._console = Console(file=stream, quiet=quiet, highlight=False, markup=False)
         self._live: Live | None = None
         self._turns = {task.name: 0 for task in experiment.tasks}
         kinds = {METRICS.kind_of(task.metric) for task in experiment.resolved().tasks}

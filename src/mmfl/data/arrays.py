@@ -185,8 +185,10 @@ def _joined(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
         if len(x) != len(y):
             raise DataError(f"{where}: client {k} has {len(x)} examples and {len(y)} targets")
     groups = np.repeat(np.arange(len(xs)), [len(x) for x in xs])
-    joined = {"x_train": np.concatenate(xs), "y_train": np.concatenate(ys), "groups": groups}
-    return parts | joined
+    full = [k for k, x in enumerate(xs) if len(x)] or [0]  # an empty array's type means nothing
+    parts["x_train"] = np.concatenate([xs[k] for k in full])
+    parts["y_train"] = np.concatenate([ys[k] for k in full])
+    return parts | {"groups": groups}
 
 
 def _array(where: str, name: str, value: Any) -> npt.NDArray[Any]:
@@ -217,8 +219,11 @@ def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> N
         rule = f"y_{part} must be class numbers from 0 to {2**20 - 1}, got {wrong}"
     else:
         for name, array in (("x", x), ("y", y)):
-            finite = np.isfinite(array.astype(np.float32, copy=False))
-            if array.dtype.kind == "f" and not finite.all():
+            if array.dtype.kind != "f":
+                continue
+            with np.errstate(over="ignore"):
+                finite = np.isfinite(array.astype(np.float32, copy=False))
+            if not finite.all():
                 place = tuple(np.argwhere(~finite)[0].tolist())
                 said = f"{array[place]} in row {place[0]}"
                 raise DataError(f"{where}: {name}_{part} must be finite in float32, got {said}")

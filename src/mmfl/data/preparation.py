@@ -6,6 +6,7 @@ the data (bytes: 0 to 255), one per channel or feature, or one for all; None lea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from mmfl.sentences import short
 __all__ = ["NORMALIZATIONS", "Augment", "Auto", "Given", "Half", "Normalize", "Nothing", "Standard"]
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Scaling = tuple[Floats, Floats] | None
 
 
@@ -78,14 +80,17 @@ class Standard:
             if x.ndim == 2
             else x.reshape(-1, x.shape[3:][0] if x.ndim > 3 else 1)
         )
-        total, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-        for start in range(0, len(rows), 2**18):
-            piece = rows[start : start + 2**18].astype(np.float64)
-            total += piece.sum(axis=0)
-            squares += (piece**2).sum(axis=0)
-        mean = total / len(rows)
-        std = np.sqrt(np.maximum(squares / len(rows) - mean**2, 0.0))
-        std[std < 1e-7 * np.maximum(1.0, np.abs(mean))] = 1.0  # a feature that never changes
+        step = max(1, 2**20 // rows.shape[1])
+
+        def mean_of(change: Callable[[Doubles], Doubles]) -> Doubles:
+            total = np.zeros(rows.shape[1])
+            for start in range(0, len(rows), step):
+                total += change(rows[start : start + step].astype(np.float64)).sum(axis=0)
+            return total / len(rows)
+
+        mean = mean_of(lambda piece: piece)
+        std = np.sqrt(mean_of(lambda piece: (piece - mean) ** 2))  # E[x^2] - mean^2 would cancel
+        std[std <= 1e-7 * np.abs(mean)] = 1.0  # a feature that never changes
         return mean.astype(np.float32), std.astype(np.float32)
 
 
@@ -105,7 +110,12 @@ Numbers = Annotated[
 
 @component
 class Given:
-    """By numbers: one for all channels or features, or one for each (bytes count as 0 to 1)."""
+    """By numbers: one for all channels or features, or one for each (bytes count as 0 to 1).
+
+    Attributes:
+        mean: What is taken away.
+        std: What the rest is divided by.
+    """
 
     mean: Numbers
     std: Numbers

@@ -39,13 +39,13 @@ class Arena:
     def reserve(self, wanted: Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]]) -> None:
         """Make room for arrays of these types and shapes, in the place of any before."""
         offset = 0
-        self.manifest = {}
+        manifest: Manifest = {}
         for name, (dtype, shape) in wanted.items():
             kind = np.dtype(dtype)
-            self.manifest[name] = (offset, kind.str, shape)
+            manifest[name] = (offset, kind.str, shape)
             offset += -(-kind.itemsize * math.prod(shape) // _ALIGN) * _ALIGN
         reserve(self.fd, max(offset, 1))
-        self.arrays = attach(self.fd, self.manifest, writable=True)
+        self.manifest, self.arrays = manifest, attach(self.fd, manifest, writable=True)
 
     def fill(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Make room for these arrays and copy them."""

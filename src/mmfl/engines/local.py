@@ -125,7 +125,9 @@ class LocalEngine:
         arrays = self._shelf.arrays(experiment)
         federation = simulate(experiment, arrays)
         some = federation.sizes(np.arange(min(1000, experiment.clients.count))).mean(axis=0)
-        self._share(experiment, arrays)
+        plain = _plain(experiment)
+        self._typical = {}  # should the rest fail, then nothing of it counts as done
+        self._share(plain, arrays)
         self._typical = dict(zip(federation.tasks, some.tolist(), strict=True))
         self.experiment, self.federation, self._layouts = experiment, federation, {}
 
@@ -138,10 +140,10 @@ class LocalEngine:
         tasks = [task.name for task in self.experiment.tasks]
         requests: list[Message] = [{"do": "initial", "task": task} for task in tasks]
         first = {}
-        replies = self._pool.ask(len(tasks), requests.__getitem__)
-        for task, (reply, frame) in zip(tasks, replies, strict=True):
-            layout = Layout.of(_good(reply, f"task {task!r}: building its model")["layout"])
-            first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
+        with closing(self._pool.ask(len(tasks), requests.__getitem__)) as replies:
+            for task, (reply, frame) in zip(tasks, replies, strict=True):
+                layout = Layout.of(_good(reply, f"task {task!r}: building its model")["layout"])
+                first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
         self._know(first)
         return first
 
@@ -172,15 +174,15 @@ class LocalEngine:
                 ids = clients[task].tolist()
                 some = [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
                 units += [unit | {"pieces": [], "clients": few} for few in some]
-        replies = self._pool.ask(len(units), units.__getitem__, depth=2)
-        for unit, (reply, _) in zip(units, replies, strict=True):
-            task = unit["task"]
-            if unit["clients"] and "failed" in reply:
-                why = f"its evaluation {reply['failed']}"
-                yield from (EvaluationFailure(task, c, "worker", why) for c in unit["clients"])
-                continue
-            for found in _good(reply, f"task {task!r}: evaluating its model")["found"]:
-                yield EvaluationFailure(**found) if "reason" in found else Evaluation(**found)
+        with closing(self._pool.ask(len(units), units.__getitem__, depth=2)) as replies:
+            for unit, (reply, _) in zip(units, replies, strict=True):
+                task = unit["task"]
+                if unit["clients"] and "failed" in reply:
+                    why = f"its evaluation {reply['failed']}"
+                    yield from (EvaluationFailure(task, c, "worker", why) for c in unit["clients"])
+                    continue
+                for found in _good(reply, f"task {task!r}: evaluating its model")["found"]:
+                    yield EvaluationFailure(**found) if "reason" in found else Evaluation(**found)
 
     def close(self) -> None:
         """End the workers and give the files back."""
@@ -189,7 +191,7 @@ class LocalEngine:
         self._weights.close()
         self._slots.close()
 
-    def _share(self, experiment: Experiment, arrays: Mapping[str, Arrays]) -> None:
+    def _share(self, experiment: Message, arrays: Mapping[str, Arrays]) -> None:
         """Map the data, each data set once, and tell the workers where it is."""
         distinct: dict[str, npt.NDArray[Any]] = {}
         names: dict[str, dict[str, Any]] = {}
@@ -204,19 +206,7 @@ class LocalEngine:
         if known != {key: id(array) for key, array in distinct.items()}:
             self._data.fill(distinct)
             self._shared = distinct
-        plain = dump(experiment)
-        for key in _OURS:
-            plain.pop(key, None)
-        for task_ in plain["tasks"]:
-            task_["dataset"] = "mapped"  # workers find the data in the file, wherever it came from
-            task_.pop("local", None)
-        lost = re.search(r'"(__main__:[^"]+)"', json.dumps(plain))
-        if lost:
-            raise EngineError(
-                f"{lost[1]!r} is defined in the script that runs, where workers cannot find it; "
-                'put it into a module of its own, or use engine.kind = "inline"'
-            )
-        setup = {"experiment": plain, "arrays": names, "data": self._data.manifest}
+        setup = {"experiment": experiment, "arrays": names, "data": self._data.manifest}
         self._pool.greet({"do": "setup"} | setup)
 
     def _know(self, params: Mapping[str, Params]) -> None:
@@ -259,16 +249,17 @@ class LocalEngine:
             slot = {"slot": unit.slot, "size": self._slots.size}
             return {"do": "train", "jobs": jobs, "merge": unit.merge} | slot
 
-        replies = pool.ask(len(units), request, depth=depth, timeout=self._timeout)
-        for unit, (reply, _) in zip(units, replies, strict=True):
-            if "failed" in reply and len(unit.jobs) > 1:
-                # One of these turns is deadly: a worker apart finds out which, one by one.
-                alone = [_Unit([job], merge=False) for job in unit.jobs]
-                with closing(self._pool.apart()) as apart:
-                    yield from self._train(alone, apart, depth=1)
-            else:
-                yield from self._results(unit, reply)
-            self._slots.give_back(unit.slot)
+        asked = pool.ask(len(units), request, depth=depth, timeout=self._timeout)
+        with closing(asked) as replies:
+            for unit, (reply, _) in zip(units, replies, strict=True):
+                if "failed" in reply and len(unit.jobs) > 1:
+                    # One of these turns is deadly: a worker apart finds out which, one by one.
+                    alone = [_Unit([job], merge=False) for job in unit.jobs]
+                    with closing(self._pool.apart()) as apart:
+                        yield from self._train(alone, apart, depth=1)
+                else:
+                    yield from self._results(unit, reply)
+                self._slots.give_back(unit.slot)
 
     def _results(self, unit: _Unit, reply: Message) -> Iterator[ClientUpdate | ClientFailure]:
         if "failed" in reply or "error" in reply:
@@ -342,6 +333,23 @@ class _Slots:
     def close(self) -> None:
         self._maps = []
         self._arena.close()
+
+
+def _plain(experiment: Experiment) -> Message:
+    """The experiment as workers get it: they find the data in the file, wherever it came from."""
+    plain: Message = dump(experiment)
+    for key in _OURS:
+        plain.pop(key, None)
+    for task in plain["tasks"]:
+        task["dataset"] = "mapped"
+        task.pop("local", None)
+    lost = re.search(r'"(__main__:[^"]+)"', json.dumps(plain))
+    if lost:
+        raise EngineError(
+            f"{lost[1]!r} is defined in the script that runs, where workers cannot find it; "
+            'put it into a module of its own, or use engine.kind = "inline"'
+        )
+    return plain
 
 
 def _good(reply: Message, doing: str) -> Message:

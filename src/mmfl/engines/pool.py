@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -135,7 +135,7 @@ class Pool:
         *,
         depth: int = 1,
         timeout: float | None = None,
-    ) -> Iterator[tuple[Message, bytes]]:
+    ) -> Generator[tuple[Message, bytes], None, None]:
         """Replies (with the bytes that belong to them) to requests 0, 1, ... in that order.
 
         Args:
@@ -164,9 +164,10 @@ class Pool:
                         self._bury(worker, todo, deaths, replies)
                         continue
                     if not worker.ready:
-                        if "error" in reply:
-                            raise EngineError(reply["error"])
                         worker.owes -= 1
+                        if "error" in reply and worker.ready:  # else that setup is void by now
+                            self.close()  # the others could not do it either
+                            raise EngineError(reply["error"])
                         worker.since = time.monotonic()
                         self._stillborn = 0
                         continue

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from mmfl.config import Count, Family, OwnFunction, component
+from mmfl.errors import InputError
 from mmfl.objectives.losses import Loss, one_number_each
 from mmfl.sentences import problem
 
@@ -64,7 +65,9 @@ class Accuracy:
 
     def on(self, data: Arrays, loss: Loss) -> Values:
         """1 for a hit, 0 for a miss."""
-        return lambda outputs, targets: _each((outputs.argmax(1) == targets).float())
+        return lambda outputs, targets: _each(
+            (_per_class(outputs, targets).argmax(1) == targets).float()
+        )
 
 
 @component
@@ -80,7 +83,9 @@ class TopK:
         """1 for a hit, 0 for a miss."""
         k = min(self.k, data.outputs)
         return lambda outputs, targets: _each(
-            (outputs.topk(k, dim=1).indices == targets.unsqueeze(1)).any(dim=1).float()
+            (_per_class(outputs, targets).topk(k, dim=1).indices == targets.unsqueeze(1))
+            .any(dim=1)
+            .float()
         )
 
 
@@ -93,7 +98,9 @@ class BinaryAccuracy:
 
     def on(self, data: Arrays, loss: Loss) -> Values:
         """An example's share."""
-        return lambda outputs, targets: _each(((outputs > 0) == (targets > 0.5)).float())
+        return lambda outputs, targets: _each(
+            ((_alike(outputs, targets) > 0) == (targets > 0.5)).float()
+        )
 
 
 @component
@@ -109,7 +116,9 @@ class Explained:
     def on(self, data: Arrays, loss: Loss) -> Values:
         """An example's part of it."""
         spread = float(data.y_train.astype("float64").var(axis=0).mean()) or 1.0
-        return lambda outputs, targets: 1.0 - _each((outputs - targets).square()) / spread
+        return lambda outputs, targets: (
+            1.0 - _each((_alike(outputs, targets) - targets).square()) / spread
+        )
 
 
 @component
@@ -121,7 +130,7 @@ class AbsoluteError:
 
     def on(self, data: Arrays, loss: Loss) -> Values:
         """|output - target|."""
-        return lambda outputs, targets: _each((outputs - targets).abs())
+        return lambda outputs, targets: _each((_alike(outputs, targets) - targets).abs())
 
 
 @component
@@ -133,7 +142,7 @@ class SquaredError:
 
     def on(self, data: Arrays, loss: Loss) -> Values:
         """(output - target)^2."""
-        return lambda outputs, targets: _each((outputs - targets).square())
+        return lambda outputs, targets: _each((_alike(outputs, targets) - targets).square())
 
 
 @component
@@ -166,6 +175,8 @@ class OwnMetric:
         numbers = isinstance(low_high, list | tuple) and [*map(type, low_high)]
         if not numbers or len(numbers) != 2 or not {*numbers} <= {int, float}:
             raise problem(f"must be two numbers, got {low_high!r}", "bounds")
+        if not low_high[0] < low_high[1]:
+            raise problem(f"must be [low, high] with low < high, got {low_high!r}", "bounds")
 
     @property
     def better(self) -> Better:
@@ -183,6 +194,26 @@ class OwnMetric:
         own = {k: v for k, v in self.function.options.items() if k not in ("better", "bounds")}
         call = OwnFunction(self.function.path, own)
         return lambda outputs, targets: one_number_each(call(outputs, targets), len(targets), call)
+
+
+def _alike(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The outputs, if they have the targets' shape; others would be stretched to some result."""
+    if outputs.shape != targets.shape:
+        raise InputError(
+            "this metric needs outputs in the targets' shape, "
+            f"got {tuple(outputs.shape)} for {tuple(targets.shape)}"
+        )
+    return outputs
+
+
+def _per_class(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The outputs, if there is one per class for each class number."""
+    if outputs.ndim < 2 or outputs.shape[:1] + outputs.shape[2:] != targets.shape:
+        raise InputError(
+            "this metric needs one output per class for each class number, "
+            f"got {tuple(outputs.shape)} for {tuple(targets.shape)}"
+        )
+    return outputs
 
 
 def _each(values: Tensor) -> Tensor:

@@ -109,8 +109,10 @@ class Comparison:
 
     @staticmethod
     def _run(planned: Planned, engine: Engine) -> Iterator[tuple[Planned, RoundRecord]]:
+        if _holds(planned.folder, planned.experiment):
+            return  # another process was faster
         if planned.folder.exists():
-            shutil.rmtree(planned.folder)  # interrupted or failed: `_planned` has looked
+            shutil.rmtree(planned.folder)  # interrupted or failed
         with stored_rounds(planned.experiment, planned.folder, engine=engine) as todo:
             for _, record in todo:
                 yield planned, record
@@ -154,19 +156,23 @@ def _slug(name: str) -> str:
 
 
 def _planned(name: str, experiment: Experiment, folder: Path) -> Planned:
-    """A run, and whether its folder holds it already; a folder with something else is refused."""
+    """A run, and whether its folder holds it already."""
     folder = folder / f"seed-{experiment.seed}"
+    return Planned(name, experiment, folder, done=_holds(folder, experiment))
+
+
+def _holds(folder: Path, experiment: Experiment) -> bool:
+    """Whether a folder holds this run, finished; what is not this experiment's is refused."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return Planned(name, experiment, folder, done=False)
+        return False
     found = Run.load(folder)
     if found.status == "running":
         raise StoreError(f"{str(folder)!r} is being run by another process")
-    same = _stored_is(experiment, folder / "experiment.toml")
-    if found.status == "finished" and not same:
+    if not _stored_is(experiment, folder / "experiment.toml"):
         raise StoreError(
             f"{str(folder)!r} holds a run of another experiment; choose another folder (--out)"
         )
-    return Planned(name, experiment, folder, done=found.status == "finished")
+    return found.status == "finished"
 
 
 def _stored_is(experiment: Experiment, path: Path) -> bool:

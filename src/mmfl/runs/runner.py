@@ -136,8 +136,9 @@ class Run:
 
     @property
     def mean(self) -> float:
-        """The tasks' mean merit."""
-        return statistics.fmean(self.merits)
+        """The tasks' mean merit; NaN if one of them is not finite."""
+        merits = self.merits
+        return statistics.fmean(merits) if all(map(math.isfinite, merits)) else math.nan
 
     @property
     def variance(self) -> float:
@@ -161,7 +162,7 @@ class Run:
             "failures": self.failures,
             "tasks": self.tasks,
         }
-        return json.dumps({key: _no_nan(value) for key, value in found.items()})
+        return json.dumps(_no_nan(found))
 
 
 class StoredRounds(Rounds):
@@ -295,4 +296,6 @@ def _status(meta: Mapping[str, str]) -> str:
 
 def _no_nan(value: Any) -> Any:
     """JSON has no NaN: what was not measured is null."""
+    if isinstance(value, dict):
+        return {key: _no_nan(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

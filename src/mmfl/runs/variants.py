@@ -35,12 +35,15 @@ def read_vary(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     ``{kind="fed_fair", floor=1}``: commas inside brackets, braces and quotes belong to it.
     """
     axes = []
-    for text in given:
-        key, equals, values = text.partition("=")
-        options = _split(values)
-        if not equals or not key.strip() or not all(options):
+    keys = [text.partition("=")[0].strip() for text in given]
+    for text, key in zip(given, keys, strict=True):
+        options = _split(text.partition("=")[2])
+        if not key or not all(options):
             raise ConfigError(f"--vary takes key=a,b (e.g. allocator.alpha=1,3,5), got {text!r}")
-        axes.append([(_label(key.strip(), value), f"{key}={value}") for value in options])
+        if keys.count(key) > 1:
+            raise ConfigError(f"--vary {key} is given twice; put its values into one list")
+        called = _called(key, keys)
+        axes.append([(_label(key, called, value), f"{key}={value}") for value in options])
     variants: dict[str, tuple[str, ...]] = {}
     for choice in product(*axes):
         name = " ".join(label for label, _ in choice) or "as is"
@@ -52,10 +55,11 @@ def read_vary(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 def _split(values: str) -> list[str]:
     """At the commas that stand outside of brackets, braces and quotes."""
-    parts, depth, quote = [""], 0, ""
+    parts, depth, quote, escaped = [""], 0, "", False
     for letter in values:
         if quote:
-            quote = "" if letter == quote else quote
+            quote = "" if letter == quote and not escaped else quote
+            escaped = quote == '"' and letter == "\\" and not escaped
         elif letter in "'\"":
             quote = letter
         elif letter in "[{":
@@ -69,8 +73,17 @@ def _split(values: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _label(key: str, text: str) -> str:
-    """How a value is called: a kind by itself, a number with the last part of its key."""
+def _called(key: str, keys: Sequence[str]) -> str:
+    """The last part of a key, or as many as it takes to tell it from the other keys."""
+    parts = key.split(".")
+    for count in range(1, len(parts)):
+        if sum(parts[-count:] == other.split(".")[-count:] for other in keys) == 1:
+            return ".".join(parts[-count:])
+    return key
+
+
+def _label(key: str, called: str, text: str) -> str:
+    """How a value is called: a kind by itself, a number with (the end of) its key."""
     try:
         value: Any = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -80,7 +93,7 @@ def _label(key: str, text: str) -> str:
         return " ".join([str(value.get("kind", key)), *rest])
     if isinstance(value, str) and (key.endswith("kind") or "." not in key):
         return value
-    return f"{key.rpartition('.')[2]}={_plain(value)}"
+    return f"{called}={_plain(value)}"
 
 
 def _plain(value: Any) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mmfl.data.arrays import Arrays
 from mmfl.data.preparation import Augment, Normalize
+from mmfl.errors import DataError
 from mmfl.rng import Stream
 
 __all__ = ["Inputs"]
@@ -26,6 +27,8 @@ class Inputs:
     """The examples of one task as its model sees them."""
 
     def __init__(self, data: Arrays, normalize: Normalize, augment: Augment) -> None:
+        if augment and data.x_train.ndim < 3:
+            raise DataError("augment is for images, not for tables")
         self._data = data
         self._augment = augment
         self._scaling: tuple[Tensor, Tensor] | None = None

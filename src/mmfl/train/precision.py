@@ -65,6 +65,10 @@ _PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
         torch.conv1d,
         torch.conv2d,
         torch.conv3d,
+        torch.conv_transpose1d,
+        torch.conv_transpose2d,
+        torch.conv_transpose3d,
+        torch.einsum,
         torch.matmul,
         torch.bmm,
         torch.mm,
@@ -72,6 +76,7 @@ _PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
         torch.baddbmm,
         Tensor.matmul,
         Tensor.__matmul__,
+        Tensor.__rmatmul__,
         Tensor.bmm,
         Tensor.mm,
     }

@@ -59,9 +59,10 @@ def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
 
 
 def fitted(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Outputs in the targets' shape, where one real number per example may be a column of one."""
-    column = targets.is_floating_point() and targets.ndim == 1 and outputs.ndim == 2
-    return outputs.squeeze(1) if column else outputs
+    """Outputs in the shape of real targets, where a model gives a row of as many numbers."""
+    row = targets.is_floating_point() and outputs.ndim == 2
+    same = outputs.numel() == targets.numel() and len(outputs) == len(targets)
+    return outputs.reshape(targets.shape) if row and same else outputs
 
 
 def train(

@@ -20,6 +20,7 @@ from torch import Tensor
 from mmfl.data import Arrays, simulate
 from mmfl.errors import EngineError, MmflError
 from mmfl.experiment import Experiment, Task
+from mmfl.objectives import BinaryCrossEntropy, Loss
 from mmfl.params import Flat, Params
 from mmfl.rng import Stream, stream
 from mmfl.train import reference
@@ -53,6 +54,12 @@ class _Bench:
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
         return reference.fitted(reference.forward(self.resident.module, x, precision), y)
+
+    def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
+        """The loss of the guess; NaN where a model's outputs are no guesses of the targets."""
+        if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
+            return float("nan")
+        return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
 
 
 class Trainer:
@@ -145,7 +152,7 @@ class Trainer:
             x, y = batch(rows[start : start + size])
             outputs = bench.outputs(x, y, self.experiment.precision)
             loss += float(mean(outputs, y)) * len(y)
-            guess += float(mean(bench.guess.expand_as(outputs), y)) * len(y)
+            guess += bench.blind_loss(outputs, y) * len(y)
             values = bench.metric(outputs, y)
             metric += float(values.sum()) if values.ndim else float(values) * len(y)
         return loss, metric, guess
@@ -175,7 +182,7 @@ class Trainer:
                 metric = task.metric.on(data, task.loss)
             except MmflError as error:
                 raise EngineError(f"task {name!r}: {error}") from None
-            bench = _Bench(task, data, inputs, resident, metric, _guess(data))
+            bench = _Bench(task, data, inputs, resident, metric, _guess(data, task.loss))
             self._benches[name] = bench
         return self._benches[name]
 
@@ -194,8 +201,11 @@ class Trainer:
         if data.classes is not None:
             shape = (len(rows), data.classes, *y.shape[1:])
         if bench.task.loss.targets != "any" and tuple(outputs.shape) != shape:
+            wanted = f"{data.outputs} outputs"
+            if len(shape) > 2:
+                wanted = f"outputs of shape {shape[1:]}"
             raise EngineError(
-                f"task {name!r}: its model must give {data.outputs} outputs per example, "
+                f"task {name!r}: its model must give {wanted} per example, "
                 f"got shape {tuple(outputs.shape)} for {len(x)} examples"
             )
         try:
@@ -209,9 +219,9 @@ class Trainer:
 _TARGETS = {"classes": "class numbers", "real": "real numbers"}
 
 
-def _guess(data: Arrays) -> Tensor:
-    """What a model says that has not looked: all classes alike, or the mean training target."""
-    if data.classes is not None:
+def _guess(data: Arrays, loss: Loss) -> Tensor:
+    """What a model says that has not looked: all answers alike, or the mean training target."""
+    if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
         return torch.zeros(())
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from safetensors import SafetensorError
+from safetensors.torch import load
+
 from mmfl.errors import InputError, did_you_mean
 from mmfl.params import Flat, Layout, Params
 
@@ -12,13 +15,9 @@ __all__ = ["warm_weights"]
 
 def warm_weights(path: str, layout: Layout) -> Flat:
     """The file's tensors in the model's order; `InputError` unless they are exactly the model's."""
-    import numpy as np
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     where = f"warm_start {path!r}"
     try:
-        tensors = load(Path(path).read_bytes())
+        tensors = load(Path(path).read_bytes())  # torch's: NumPy knows no bfloat16
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from None
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
@@ -34,6 +33,6 @@ def warm_weights(path: str, layout: Layout) -> Flat:
             raise InputError(
                 f"{where}: {name!r} has shape {tuple(tensor.shape)}, the model's is {wanted[name]}"
             )
-        if not np.isfinite(np.asarray(tensor, np.float32)).all():
+        if not tensor.float().isfinite().all():
             raise InputError(f"{where}: {name!r} has numbers that are not finite")
-    return Params.pack(layout, tensors).flat
+    return Params.pack(layout, {name: t.float().numpy() for name, t in tensors.items()}).flat

@@ -1,0 +1,249 @@
+"""One engine, one experiment after another: the bits of a fresh engine, whatever came before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+import mmfl
+from helpers import one_line
+from mmfl import Experiment
+from mmfl.data.arrays import content_hash
+from mmfl.engines import Inline, Local
+from mmfl.errors import DataError, EngineError, MmflError
+
+GOOD = """
+rounds = 2
+seed = 1
+[clients]
+count = 5
+[local]
+epochs = 1
+lr = 0.05
+[[tasks]]
+name = "dense"
+dataset = { kind = "synthetic", classes = 3, train = 100, test = 30 }
+model = { kind = "mlp", hidden = [8], dropout = 0.3 }
+[[tasks]]
+name = "image"
+dataset = { kind = "synthetic", classes = 4, shape = [8, 8], train = 80, test = 30 }
+model = { kind = "cnn", channels = [2, 2], dense = 4 }
+"""
+OTHERS = {
+    "seed": ["seed=7"],
+    "smaller model": ["tasks.dense.model={kind='mlp', hidden=[3]}"],
+    "larger model": ["tasks.dense.model={kind='mlp', hidden=[40, 40]}", "tasks.image.model=mlp"],
+    "data": ["tasks.dense.dataset.seed=5", "tasks.image.dataset.train=300"],
+    "clients": ["clients.count=9", "validation=0.3", "local.epochs=2"],
+    "rate": ["local.lr=0.2", "allocator=round_robin"],
+}
+MODULE = """
+from dataclasses import dataclass
+from torch import nn
+
+@dataclass(frozen=True)
+class Unbuildable:
+    def build(self, shape, outputs):
+        raise RuntimeError("no such layer")
+
+@dataclass(frozen=True)
+class Picky:
+    def build(self, shape, outputs):
+        return Net(shape[0], outputs)
+
+class Net(nn.Linear):
+    def forward(self, x):
+        if len(x) > 2 and not self.training:
+            raise ValueError("too many")
+        return super().forward(x)
+"""
+
+
+def made(*sets: str) -> Experiment:
+    return Experiment.from_toml(GOOD, sets=sets, allow_imports=True)
+
+
+def serve(engine, experiment: Experiment) -> str:
+    """The run's fingerprint on a running engine."""
+    engine.prepare(experiment)
+    *_, (state, record) = mmfl.rounds(experiment, engine=engine)
+    assert record.failures == ()
+    return state.fingerprint
+
+
+@cache
+def fresh(*sets: str) -> str:
+    experiment = made(*sets)
+    with closing(Inline().open(experiment, data_dir=None)) as engine:
+        return serve(engine, experiment)
+
+
+@pytest.fixture(scope="module")
+def expected() -> str:
+    return fresh()
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "prepare_models.py").write_text(MODULE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield
+    sys.modules.pop("prepare_models", None)
+
+
+@pytest.fixture(scope="module", params=[Inline(), Local(workers=2)], ids=["inline", "local"])
+def engine(request, module):
+    with closing(request.param.open(made(), data_dir=None)) as engine:
+        yield engine
+
+
+def test_a_sequence_of_experiments_has_the_fingerprints_of_fresh_engines(engine, expected):
+    assert serve(engine, made()) == expected
+    for sets in OTHERS.values():
+        assert serve(engine, made(*sets)) == fresh(*sets) != expected
+    assert serve(engine, made()) == expected
+
+
+def test_tasks_come_and_go(engine, expected):
+    whole = made()
+    alone = replace(whole, tasks=whole.tasks[1:])
+    twice = replace(whole, tasks=(*whole.tasks, replace(whole.tasks[0], name="again")))
+    for experiment in (alone, twice, alone):
+        *_, (state, _) = mmfl.rounds(replace(experiment, engine=Inline()))
+        assert serve(engine, experiment) == state.fingerprint
+        assert tuple(engine.initial()) == tuple(task.name for task in experiment.tasks)
+    assert serve(engine, whole) == expected
+
+
+def test_the_hashes_are_those_of_the_data_that_is_served(engine):
+    for sets in ([], OTHERS["data"], []):
+        experiment = made(*sets)
+        engine.prepare(experiment)
+        assert engine.data() == {
+            task.name: content_hash(task.dataset.load(None)) for task in experiment.tasks
+        }
+
+
+@dataclass(frozen=True)
+class Homeless:
+    """A model as a script would define it: in `__main__`, where no worker finds it."""
+
+    def build(self, shape, outputs):
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, outputs))
+
+
+Homeless.__module__ = "__main__"
+OTHER_DATA = ["tasks.dense.dataset.seed=5", "tasks.image.dataset.seed=5"]
+BROKEN = {
+    "data": (["tasks.dense.dataset=nowhere"], "task 'dense': data set 'nowhere'"),
+    "partition": (["tasks.dense.partition={kind='by_group'}"], "task 'dense': "),
+    "validation": (["validation=0.001"], "task 'dense': validation = 0.001"),
+    "model": (["tasks.dense.model=prepare_models:Unbuildable"], "no such layer"),
+    "measuring": (["tasks.dense.model=prepare_models:Picky"], "ValueError: too many"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_after_a_broken_experiment_a_good_one_is_served(engine, expected, name):
+    sets, sentence = BROKEN[name]
+    broken = made(*OTHER_DATA, *sets)
+    for _ in range(2):
+        message = one_line(MmflError, lambda: serve(engine, broken))
+        assert sentence in message
+    assert serve(engine, made()) == expected
+
+
+@pytest.fixture(scope="module")
+def local(module):
+    with closing(Local(workers=1).open(made(), data_dir=None)) as engine:
+        yield engine
+
+
+def test_a_model_of_the_script_is_refused_before_any_data_is_replaced(local, expected):
+    assert serve(local, made()) == expected
+    other = made(*OTHER_DATA)
+    homeless = replace(other.tasks[0], model=Homeless())
+    broken = replace(other, tasks=(homeless, other.tasks[1]))
+    message = one_line(EngineError, lambda: local.prepare(broken))
+    assert "defined in the script that runs" in message
+    *_, (state, _) = mmfl.rounds(made(), engine=local)
+    assert state.fingerprint == expected
+    assert serve(local, made()) == expected
+
+
+def test_a_full_disk_leaves_the_engine_usable(local, expected):
+    serve(local, made())
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.posix_fallocate", full)
+        message = one_line(EngineError, lambda: local.prepare(made(*OTHER_DATA)))
+        assert "set TMPDIR" in message
+    assert serve(local, made("seed=7")) == fresh("seed=7")
+    assert serve(local, made()) == expected
+
+
+def test_what_only_this_process_can_import_is_one_sentence(local, expected, tmp_path, monkeypatch):
+    serve(local, made())
+    (tmp_path / "late_models.py").write_text(MODULE.replace("Unbuildable", "Late"))
+    monkeypatch.syspath_prepend(tmp_path)  # the workers were started before
+    broken = made("tasks.dense.model=late_models:Picky")
+    with pytest.raises(EngineError, match="cannot import 'late_models:Picky'"):
+        serve(local, broken)
+    assert serve(local, made()) == expected
+    local.prepare(broken)
+    sys.modules.pop("late_models", None)
+    assert serve(local, made()) == expected  # the answer to a setup that is void is not waited for
+
+
+def test_an_evaluation_that_fails_leaves_no_answer_behind(local, expected):
+    many = ["evaluate.batch_size=3", "score_split=test", "tasks.dense.dataset.test=100"]
+    broken = made("tasks.dense.model=prepare_models:Picky", *many)
+    with pytest.raises(EngineError, match="too many") as caught:
+        serve(local, broken)
+    assert serve(local, made()) == expected  # while the failed call's frames are still alive
+    assert caught.value.__traceback__
+
+
+def children() -> list[int]:
+    text = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+    return [int(pid) for pid in text.split()]
+
+
+def test_workers_that_are_killed_after_prepare_are_replaced(local, expected):
+    assert serve(local, made()) == expected
+    other = (*OTHERS["data"], *OTHERS["larger model"])
+    local.prepare(made(*other))
+    workers = [
+        pid
+        for pid in children()
+        if b"mmfl.engines.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    assert workers
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    *_, (state, record) = mmfl.rounds(made(*other), engine=local)
+    assert record.failures == ()
+    assert state.fingerprint == fresh(*other)
+    assert serve(local, made()) == expected
+
+
+def test_an_engine_that_was_never_good_is_not_left_open():
+    before = children()
+    message = one_line(
+        DataError, lambda: Local(workers=2).open(made("validation=0.001"), data_dir=None)
+    )
+    assert "validation = 0.001" in message
+    assert children() == before

@@ -1,0 +1,102 @@
+"""From rows to tensors: shape, layout, scale, and changes in training only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import one_line
+from mmfl.data.arrays import Arrays
+from mmfl.data.preparation import Augment, Auto, Given, Half, Nothing, Standard
+from mmfl.errors import DataError
+from mmfl.rng import stream
+from mmfl.train.inputs import Inputs
+
+G = np.random.default_rng(0)
+COLOUR = G.integers(0, 256, (20, 5, 7, 3), np.uint8)
+ROWS = np.array([3, 1, 12])
+
+
+def inputs(x, normalize=Nothing(), augment=Augment()) -> Inputs:  # noqa: B008
+    y = np.arange(len(x))
+    data = Arrays.checked("it", {"x_train": x, "y_train": y, "x_test": x[::-1], "y_test": y})
+    return Inputs(data, normalize, augment)
+
+
+@pytest.mark.parametrize(
+    ("x", "shape"),
+    [(COLOUR, (3, 3, 5, 7)), (COLOUR[..., 0], (3, 1, 5, 7)), (COLOUR[:, 0, 0], (3, 3))],
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_a_model_sees_channels_first(x, shape, dtype):
+    found, y = inputs(x.astype(dtype)).train(ROWS)
+    assert tuple(found.shape) == shape
+    assert found.dtype == torch.float32
+    assert y.tolist() == ROWS.tolist()
+    plain = x[ROWS].astype(np.float32)
+    if found.ndim == 4:
+        assert found.is_contiguous(memory_format=torch.channels_last)
+        plain = plain.reshape(3, 5, 7, -1).transpose(0, 3, 1, 2)
+    assert np.array_equal(found.numpy(), plain)
+
+
+def test_tokens_are_given_as_they_are():
+    tokens = G.integers(0, 50, (20, 6))
+    found, _ = inputs(tokens, Auto()).train(ROWS)
+    assert found.dtype == torch.int64
+    assert np.array_equal(found.numpy(), tokens[ROWS])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("normalize", [Standard(), Half(), Given(mean=[0.1, 0.2, 0.3], std=0.5)])
+def test_scaling_is_by_channel_in_training_and_in_tests(normalize, dtype):
+    made = inputs(COLOUR.astype(dtype), normalize)
+    data = Arrays.checked(
+        "it", {"x_train": COLOUR.astype(dtype), "y_train": np.arange(20),
+               "x_test": COLOUR.astype(dtype), "y_test": np.arange(20)},
+    )  # fmt: skip
+    mean, std = normalize.scaling(data)
+    scaled = (COLOUR.astype(np.float64) - mean) / std
+    for batch, rows in ((made.train, ROWS), (made.test, 19 - ROWS)):
+        found, _ = batch(rows)
+        np.testing.assert_allclose(found.permute(0, 2, 3, 1).numpy(), scaled[ROWS], rtol=1e-5)
+
+
+def test_scaled_to_mean_0_and_deviation_1():
+    found, _ = inputs(COLOUR, Standard()).train(np.arange(20))
+    np.testing.assert_allclose(found.mean((0, 2, 3)).numpy(), 0, atol=1e-6)
+    np.testing.assert_allclose(found.std((0, 2, 3), correction=0).numpy(), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_the_data_itself_is_never_changed(dtype):
+    x = COLOUR.astype(dtype)
+    before = x.copy()
+    made = inputs(x, Half(), Augment(crop=1, flip=True))
+    for _ in range(2):
+        made.train(ROWS, rng=stream(0, "a"))[0].zero_()
+        made.test(ROWS)[0].zero_()
+    assert np.array_equal(x, before)
+
+
+def test_only_training_with_a_stream_is_augmented():
+    plain, changed = inputs(COLOUR), inputs(COLOUR, augment=Augment(crop=2, flip=True))
+    rows = np.arange(20)
+    assert torch.equal(changed.train(rows)[0], plain.train(rows)[0])
+    assert torch.equal(changed.test(rows)[0], plain.test(rows)[0])
+    one, same, other = (changed.train(rows, rng=stream(s, "a"))[0] for s in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, plain.train(rows)[0])
+
+
+def test_the_border_of_a_crop_is_black_before_it_is_scaled():
+    white = np.full((8, 4, 4), 255, np.uint8)
+    found, _ = inputs(white, Half(), Augment(crop=3)).train(np.arange(8), rng=stream(0, "a"))
+    assert set(found.unique().tolist()) == {-1.0, 1.0}
+
+
+def test_an_augmented_table_is_refused_before_training():
+    message = one_line(DataError, lambda: inputs(COLOUR[:, 0, 0], augment=Augment(flip=True)))
+    assert message == "augment is for images, not for tables"
