@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mmfl
@@ -270,3 +272,25 @@ def test_a_variant_that_fails_is_named_and_what_was_finished_stays():
     assert not Path("out/bad").exists()
     with pytest.raises(EngineError):
         compare({"bad": given["bad"]}, [0], "out")
+
+
+def test_a_run_on_other_data_is_refused_and_left_alone(tmp_path):
+    x, y = np.eye(4, dtype=np.float32).repeat(20, axis=0), np.arange(4).repeat(20)
+    np.savez(tmp_path / "own.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    one = made("tasks.a.dataset={kind='npz',path='own.npz'}")
+    compare({"x": one}, [0], "out", data_dir=tmp_path)
+    assert Comparison({"x": one}, [0], "out", data_dir=tmp_path).runs[0].done
+    before = snapshot(Path("out"))
+    np.savez(tmp_path / "own.npz", x_train=x + 1, y_train=y, x_test=x, y_test=y)
+    message = one_line(StoreError, lambda: Comparison({"x": one}, [0], "out", data_dir=tmp_path))
+    assert "'out/x/seed-0' holds a run on other data than task 'a' has now" in message
+    assert snapshot(Path("out")) == before
+
+
+def test_a_folder_that_was_left_in_its_first_moment_is_used_again():
+    folder = Path("out/x/seed-0")
+    folder.mkdir(parents=True)
+    (folder / "experiment.toml").touch()
+    assert "holds no run" in one_line(StoreError, lambda: Comparison({"x": made()}, [0], "out"))
+    os.utime(folder, (0, 0))  # it is not somebody's who has just begun
+    assert compare({"x": made()}, [0], "out")["x"][0].status == "finished"

@@ -80,12 +80,12 @@ def compare(
     }
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
         raise ConfigError("seeds are given as --seeds, not as --set seed=... or --vary seed=...")
-    comparison = _planned(experiments, read_seeds(seeds), config.stem, out)
+    comparison = _planned(experiments, read_seeds(seeds), config.stem, out, data_dir)
     where = sys.stderr if json else sys.stdout
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
     kept = f"(what is finished is kept in {comparison.out}; the same command goes on from there)"
     with stopped_by_signals(lambda: kept):
-        _go(comparison, console, data_dir)
+        _go(comparison, console)
     compared = variants(comparison.results())
     found = _write(compared, comparison, console, target)
     console.print(_draw(compared, comparison, figure), soft_wrap=True)
@@ -95,25 +95,29 @@ def compare(
 
 
 def _planned(
-    experiments: dict[str, Experiment], seeds: tuple[int, ...], name: str, out: Path | None
+    experiments: dict[str, Experiment],
+    seeds: tuple[int, ...],
+    name: str,
+    out: Path | None,
+    data_dir: Path | None,
 ) -> Comparison:
     """The comparison in the folder that is wanted, or in the first of ours that can take it."""
     from mmfl.runs.compare import Comparison
 
     if out is not None:
-        return Comparison(experiments, seeds, out)
+        return Comparison(experiments, seeds, out, data_dir=data_dir)
     number = 1
     while True:
         folder = Path("runs") / f"{name}-compare{'' if number == 1 else f'-{number}'}"
         try:
-            return Comparison(experiments, seeds, folder)
+            return Comparison(experiments, seeds, folder, data_dir=data_dir)
         except StoreError:
             if number >= 999:
                 raise
             number += 1
 
 
-def _go(comparison: Comparison, console: Console, data_dir: Path | None) -> None:
+def _go(comparison: Comparison, console: Console) -> None:
     """Run what is missing, and show how far it is."""
     kept = sum(run.done for run in comparison.runs)
     if kept:
@@ -121,7 +125,7 @@ def _go(comparison: Comparison, console: Console, data_dir: Path | None) -> None
     if not comparison.todo:
         return
     live = console.is_terminal and not console.quiet
-    with closing(comparison.go(data_dir)) as steps:
+    with closing(comparison.go()) as steps:
         if live:
             with _bar(console) as progress:
                 _follow(steps, comparison, console, progress)

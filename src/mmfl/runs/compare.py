@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
+import time
 import tomllib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.config import dump
+from mmfl.data.load import Shelf
 from mmfl.errors import ConfigError, InputError, MmflError, StoreError
 from mmfl.experiment import Experiment
 from mmfl.runs.runner import Run, stored_rounds
@@ -52,7 +54,12 @@ class Comparison:
     """
 
     def __init__(
-        self, experiments: Mapping[str, Experiment], seeds: Sequence[int], out: str | Path
+        self,
+        experiments: Mapping[str, Experiment],
+        seeds: Sequence[int],
+        out: str | Path,
+        *,
+        data_dir: str | Path | None = None,
     ) -> None:
         """Plan it; nothing is run or written yet.
 
@@ -60,7 +67,9 @@ class Comparison:
             experiments: From a variant's name to its experiment; the first is what the others are
                 compared with. Their seeds are not used.
             seeds: Each variant is run once with each.
-            out: The folder for all runs. What it holds already and is finished is kept.
+            out: The folder for all runs. What it holds already and is finished is kept, if it is
+                of these experiments and of this data.
+            data_dir: Folder of npz files; by default what MMFL_DATA says.
         """
         if not experiments or not seeds:
             raise InputError("a comparison needs at least one variant and one seed")
@@ -73,43 +82,48 @@ class Comparison:
             if twin is not None:
                 raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
         self.out = Path(out)
-        self.runs = tuple(
-            _planned(name, dataclasses.replace(e, seed=seed), self.out / slugs[name])
-            for seed in seeds
-            for name, e in experiments.items()
-        )
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        data = _Data(self._data_dir)
+        runs = []
+        for seed in seeds:
+            for name, variant in experiments.items():
+                experiment = dataclasses.replace(variant, seed=seed)
+                folder = self.out / slugs[name] / f"seed-{seed}"
+                done = _holds(folder, experiment, data)
+                runs.append(Planned(name, experiment, folder, done))
+        self.runs = tuple(runs)
 
     @property
     def todo(self) -> int:
         """How many rounds are still to be run."""
         return sum(run.experiment.rounds for run in self.runs if not run.done)
 
-    def go(
-        self, data_dir: str | Path | None = None
-    ) -> Generator[tuple[Planned, RoundRecord | None], None, None]:
+    def go(self) -> Generator[tuple[Planned, RoundRecord | None], None, None]:
         """Run what is missing; yields each round's record, and None when a run is over.
 
         Workers, and the data that runs have in common, are shared.
         """
-        folder = None if data_dir is None else Path(data_dir)
         with ExitStack() as stack:
             engine: Engine | None = None
+            data = _Data(self._data_dir)
             for planned in self.runs:
                 if not planned.done:
                     try:
                         if engine is None:
                             first = planned.experiment
-                            engine = first.engine.open(first, data_dir=folder)
+                            engine = first.engine.open(first, data_dir=self._data_dir)
                             stack.enter_context(closing(engine))
-                        yield from self._run(planned, engine)
+                        yield from self._run(planned, engine, data)
                     except MmflError as error:
                         where = f"{planned.variant}, seed {planned.experiment.seed}"
                         raise type(error)(f"{where}: {error}") from error
                 yield planned, None
 
     @staticmethod
-    def _run(planned: Planned, engine: Engine) -> Iterator[tuple[Planned, RoundRecord]]:
-        if _holds(planned.folder, planned.experiment):
+    def _run(
+        planned: Planned, engine: Engine, data: _Data
+    ) -> Iterator[tuple[Planned, RoundRecord]]:
+        if _holds(planned.folder, planned.experiment, data):
             return  # another process was faster
         if planned.folder.exists():
             shutil.rmtree(planned.folder)  # interrupted or failed
@@ -141,8 +155,8 @@ def compare(
         out: The folder for all runs.
         data_dir: Folder of npz files; by default what MMFL_DATA says.
     """
-    comparison = Comparison(experiments, seeds, out)
-    for _ in comparison.go(data_dir):
+    comparison = Comparison(experiments, seeds, out, data_dir=data_dir)
+    for _ in comparison.go():
         pass
     return comparison.results()
 
@@ -155,15 +169,26 @@ def _slug(name: str) -> str:
     return slug[:100]
 
 
-def _planned(name: str, experiment: Experiment, folder: Path) -> Planned:
-    """A run, and whether its folder holds it already."""
-    folder = folder / f"seed-{experiment.seed}"
-    return Planned(name, experiment, folder, done=_holds(folder, experiment))
+class _Data:
+    """The hashes of experiments' data, each data set read once and only if it is asked for."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        self._known: list[tuple[tuple[object, ...], dict[str, str]]] = []
+
+    def hashes(self, experiment: Experiment) -> dict[str, str]:
+        sets = tuple((task.name, task.dataset) for task in experiment.tasks)
+        found = next((hashes for known, hashes in self._known if known == sets), None)
+        if found is None:
+            found = Shelf(self._data_dir).hashes(experiment)
+            self._known.append((sets, found))
+        return found
 
 
-def _holds(folder: Path, experiment: Experiment) -> bool:
+def _holds(folder: Path, experiment: Experiment, data: _Data) -> bool:
     """Whether a folder holds this run, finished; what is not this experiment's is refused."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    started = folder / "run.sqlite"
+    if not folder.exists() or (folder.is_dir() and not started.exists() and _only_begun(folder)):
         return False
     found = Run.load(folder)
     if found.status == "running":
@@ -172,7 +197,22 @@ def _holds(folder: Path, experiment: Experiment) -> bool:
         raise StoreError(
             f"{str(folder)!r} holds a run of another experiment; choose another folder (--out)"
         )
-    return found.status == "finished"
+    if found.status != "finished":
+        return False
+    ours = data.hashes(experiment)
+    other = [task for task, was in found.data.items() if was != ours.get(task)]
+    if other:
+        raise StoreError(
+            f"{str(folder)!r} holds a run on other data than task {other[0]!r} has now; choose "
+            "another folder (--out)"
+        )
+    return True
+
+
+def _only_begun(folder: Path) -> bool:
+    """Whether a run's directory was left, a minute ago or longer, before anything was in it."""
+    begun = {path.name for path in folder.iterdir()} <= {"experiment.toml", "environment.json"}
+    return begun and (time.time() - folder.stat().st_mtime > 60 or not any(folder.iterdir()))
 
 
 def _stored_is(experiment: Experiment, path: Path) -> bool:

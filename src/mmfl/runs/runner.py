@@ -34,6 +34,7 @@ class Run:
 
     Attributes:
         folder: The run directory.
+        data: By task: the SHA-256 of its data, as far as the run knew it.
         status: "running", "stopped", "failed", "finished", or "interrupted": the process is gone.
         rounds: Rounds done.
         planned: Rounds planned.
@@ -53,6 +54,7 @@ class Run:
     """
 
     folder: Path
+    data: dict[str, str]
     status: str
     rounds: int
     planned: int
@@ -74,6 +76,7 @@ class Run:
         """Read a run directory, finished or not."""
         with closing(RunStore.open(Path(folder))) as store:
             meta = store.meta()
+            data = store.data()
             whole = store.rows(
                 "SELECT count(*), total(samples), total(seconds), total(seconds_train), "
                 "total(seconds_evaluate) FROM round"
@@ -100,6 +103,7 @@ class Run:
             )
         return cls(
             folder=Path(folder),
+            data=data,
             status=_status(meta),
             rounds=whole[0],
             planned=int(meta.get("rounds", whole[0])),

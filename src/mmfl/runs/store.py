@@ -198,6 +198,19 @@ class RunStore:
         with _trouble("read", self.folder):
             return dict(self._database.execute("SELECT key, value FROM meta").fetchall())
 
+    def environment(self) -> dict[str, Any]:
+        """The file environment.json; nothing if it is gone or damaged."""
+        try:
+            found = json.loads((self.folder / "environment.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def data(self) -> dict[str, str]:
+        """From task name to the SHA-256 of its data, as far as the run knew it."""
+        found = self.environment().get("data")
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
     def tasks(self) -> list[tuple[int, str, str, str]]:
         """Number, name, kind of metric and which of its values is better, for each task."""
         found = self.rows("SELECT number, name, metric, better FROM task ORDER BY number")
