@@ -230,6 +230,11 @@ def test_a_blind_guess_is_the_mean_target_or_all_answers_alike():
 
 MISTAKES = {
     "loss for classes": (["tasks.line.loss=cross_entropy"], "its loss is for class numbers, but"),
+    "answers too large": (
+        ["tasks.line.loss=binary_cross_entropy"],
+        "is for answers from 0 to 1, but its targets go from -",
+    ),
+    "answers are classes": (["tasks.images.loss=binary_cross_entropy"], "its targets are integers"),
     "loss for numbers": (["tasks.images.loss=mse"], "its loss is for real numbers, but"),
     "loss that fails": (["tasks.line.loss=own_tasks:broken"], "fails: ValueError: not today"),
     "loss of rows": (["tasks.plane.loss=own_tasks:rows"], "must give one number or one per"),

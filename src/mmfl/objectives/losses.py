@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
 
+import numpy as np
 from pydantic import Field, Strict
 
 from mmfl.config import Family, OwnFunction, Positive, component
@@ -12,6 +13,8 @@ from mmfl.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from mmfl.data.arrays import Arrays
 
 __all__ = [
     "LOSSES",
@@ -22,6 +25,8 @@ __all__ = [
     "MeanAbsoluteError",
     "MeanSquaredError",
     "OwnLoss",
+    "one_number_each",
+    "unfit",
 ]
 
 Targets = Literal["classes", "real", "any"]
@@ -130,6 +135,28 @@ class OwnLoss:
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """What it returns, or the mean of that."""
         return one_number_each(self.function(outputs, targets), len(targets), self.function).mean()
+
+
+def unfit(loss: Loss, data: Arrays) -> str | None:
+    """Why a loss cannot be computed on a data set's targets; None if it can."""
+    classes = data.classes is not None
+    if isinstance(loss, BinaryCrossEntropy):
+        if classes:
+            return "binary_cross_entropy is for answers 0.0 or 1.0, but its targets are integers"
+        answers = data.y_train, data.y_test
+        low, high = min(map(np.min, answers)), max(map(np.max, answers))
+        if low < 0 or high > 1:
+            return (
+                "binary_cross_entropy is for answers from 0 to 1, but its targets go from "
+                f"{low:g} to {high:g}"
+            )
+    if loss.targets == "any" or (loss.targets == "classes") == classes:
+        return None
+    if classes:
+        other = "real numbers, but its targets are class numbers", "cross_entropy"
+    else:
+        other = "class numbers, but its targets are real numbers", "mse"
+    return f'its loss is for {other[0]}; set e.g. loss = "{other[1]}"'
 
 
 def one_number_each(value: Tensor, examples: int, function: OwnFunction) -> Tensor:

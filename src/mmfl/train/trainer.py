@@ -21,6 +21,7 @@ from mmfl.data import Arrays, simulate
 from mmfl.errors import EngineError, MmflError
 from mmfl.experiment import Experiment, Task
 from mmfl.objectives import BinaryCrossEntropy, Loss
+from mmfl.objectives.losses import unfit
 from mmfl.params import Flat, Params
 from mmfl.rng import Stream, stream
 from mmfl.train import reference
@@ -160,14 +161,9 @@ class Trainer:
     def _bench(self, name: str) -> _Bench:
         if name not in self._benches:
             data, task = self.arrays[name], self.experiment.task(name)
-            wants = task.loss.targets
-            if wants != "any" and (wants == "classes") != (data.classes is not None):
-                other = ("class numbers", "cross_entropy")
-                other = other if data.classes is not None else ("real numbers", "mse")
-                raise EngineError(
-                    f"task {name!r}: its loss is for {_TARGETS[wants]}, but its targets are "
-                    f'{other[0]}; set e.g. loss = "{other[1]}"'
-                )
+            misfit = unfit(task.loss, data)
+            if misfit is not None:
+                raise EngineError(f"task {name!r}: {misfit}")
             assert task.metric is not None  # the experiment is resolved
             try:
                 with _seeded(stream(self.experiment.seed, "initial", name)):
@@ -214,9 +210,6 @@ class Trainer:
         except Exception as error:
             said = _said(error)
             raise EngineError(f"task {name!r}: its loss or metric fails: {said}") from None
-
-
-_TARGETS = {"classes": "class numbers", "real": "real numbers"}
 
 
 def _guess(data: Arrays, loss: Loss) -> Tensor:
