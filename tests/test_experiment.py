@@ -144,7 +144,7 @@ def test_the_engine_is_not_in_the_digest(experiment: Experiment, engine: Any) ->
 
 
 def test_equal_experiments_have_equal_digests() -> None:
-    one = made("clients.active=1", "allocator=fed_fair", "tasks.a.partition=iid", "tasks.a.lr=1")
+    one = made("clients.active=1", "allocator=fed_fair", "tasks.a.partition=auto", "tasks.a.lr=1")
     other = made("clients.active=1.0", "allocator.kind=fed_fair", "tasks.a.local.lr=1.0")
     assert one == other
     assert one.digest == other.digest

@@ -55,4 +55,6 @@ def test_it_learns(model):
         loss.backward()
         sgd.step()
         losses.append(loss.item())
-    assert losses[-1] < 0.5 * losses[0]
+        if losses[-1] < 0.5 * losses[0]:
+            return
+    pytest.fail(f"it does not learn: {losses}")
