@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
-		--seeds 0-4 --target 0.6 --out runs/first_run
+		--seeds 0-4 --target 0.6
 
 test: lint  ## everything that must be true
 	@$(BIN)/pytest -n 2

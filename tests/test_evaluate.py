@@ -9,8 +9,9 @@ import pytest
 from helpers import one_line
 from mmfl import Experiment
 from mmfl.errors import ConfigError
-from mmfl.evaluate import SCORES, Measured, combine, merit
+from mmfl.evaluate import SCORES, Measured, combine
 from mmfl.experiment import Task
+from mmfl.fairness import merit
 from mmfl.updates import Evaluation
 
 
@@ -27,7 +28,7 @@ def f(score: str, measured: Measured, of: Task) -> float:
     [("accuracy", 0.9, 0.9), ("r2", -3.0, -3.0), ("mae", 0.2, 0.8), ("loss", 2.5, -1.5)],
 )
 def test_merit_is_the_metric_or_one_minus_it(metric, value, expected):
-    assert merit(value, task(metric)) == pytest.approx(expected)
+    assert merit(value, task(metric).metric.better) == pytest.approx(expected)
 
 
 def test_an_error_is_one_minus_the_metric_or_the_metric_itself():

@@ -84,3 +84,12 @@ def test_jain_and_variance_tell_the_same_story(values: list[float]) -> None:
     mean = math.fsum(values) / len(values)
     if mean > 0:
         assert jain(values) == pytest.approx(1 / (1 + variance(values) / mean**2))
+
+
+@pytest.mark.parametrize("values", [[-0.5, 0.5], [-3, -3], [math.nan, 1], [math.inf, 1]])
+def test_jains_index_is_unknown_where_it_means_nothing(values):
+    assert math.isnan(jain(values))
+
+
+def test_jains_index_of_huge_numbers_does_not_overflow():
+    assert jain([1e200, 1e200]) == 1.0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from mmfl.config import Family, component
+from mmfl.fairness import merit
 from mmfl.updates import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ __all__ = [
     "RelativeLoss",
     "Score",
     "combine",
-    "merit",
     "scores",
     "tested",
 ]
@@ -62,7 +62,7 @@ class Error:
 
     def difficulty(self, measured: Measured, task: Task) -> float:
         """f_s = 1 - metric; where lower is better, the metric is an error already."""
-        return 1.0 - merit(measured.metric, task)
+        return 1.0 - _merit(measured.metric, task)
 
 
 @component
@@ -90,13 +90,12 @@ class Distance:
     def difficulty(self, measured: Measured, task: Task) -> float:
         """f_s = target - metric, where lower is better metric - target; at least 0."""
         assert task.target is not None  # an experiment with this score is refused without it
-        return merit(task.target, task) - merit(measured.metric, task)
+        return _merit(task.target, task) - _merit(measured.metric, task)
 
 
-def merit(metric: float, task: Task) -> float:
-    """A metric as a number of which more is better: an error e counts as 1 - e."""
+def _merit(metric: float, task: Task) -> float:
     assert task.metric is not None  # experiments are resolved
-    return metric if task.metric.better == "higher" else 1.0 - metric
+    return merit(metric, task.metric.better)
 
 
 SCORES = Family(
@@ -210,8 +209,11 @@ class _Judges:
         metric = self.experiment.task(found.task).metric
         assert metric is not None  # the experiment is resolved
         low, high = (bound * found.examples for bound in metric.bounds)
+        slack = 1e-5 * found.examples  # of sums in float32
         finite = math.isfinite(found.loss) and math.isfinite(found.metric)
-        return 0 < found.examples <= holds and finite and low <= found.metric <= high
+        blind = math.isnan(found.guess) or 0 < found.guess < math.inf
+        bounded = low - slack <= found.metric <= high + slack
+        return 0 < found.examples <= holds and finite and blind and bounded
 
 
 def tested(

@@ -113,7 +113,9 @@ def test_another_experiment_goes_to_a_folder_of_its_own_or_is_refused(call, conf
     call("compare", config, *VARY)
     before = files(Path("runs/fair-compare"))
     other = ("compare", config, *VARY, "--set", "local.lr=0.5", "-q")
-    assert call(*other) == (0, "", "")
+    code, out, err = call(*other)
+    assert (code, out) == (0, "")
+    assert sentence(err).startswith("mmfl: passing over runs/fair-compare: 'runs/fair-compare/")
     assert sorted(p.name for p in Path("runs").iterdir()) == ["fair-compare", "fair-compare-2"]
     code, out, err = call(*other, "--out", "runs/fair-compare")
     assert (code, out) == (2, "")

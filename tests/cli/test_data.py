@@ -105,7 +105,7 @@ def test_list_as_json(call):
         "where": "folder", "path": "mine.npz", "licence": None,
     }  # fmt: skip
     assert found["letters"]["where"] == "embedded"
-    assert found["cifar10"]["where"] == "mmfl data fetch cifar10"
+    assert found["cifar10"]["where"] == "mmfl data fetch cifar10 --data-dir ."
     assert found["cifar10"]["path"] is None
 
 
@@ -258,7 +258,9 @@ def test_verify_of_a_name_that_is_not_here_is_one_sentence(call, publisher):
     said = mistake(call("verify", "letters", "zzz"))
     assert said.startswith("unknown data set 'zzz'; known: cifar10, ")
     said = mistake(call("verify", "tiny", "--data-dir", "."))
-    assert said == "data set 'tiny': '.' has no tiny.npz; get it with `mmfl data fetch tiny`"
+    assert said == (
+        "data set 'tiny': '.' has no tiny.npz; get it with `mmfl data fetch tiny --data-dir .`"
+    )
     assert mistake(call("verify", "--data-dir", "gone")) == (
         "the data folder 'gone' does not exist"
     )

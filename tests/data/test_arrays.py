@@ -72,7 +72,7 @@ def test_sequences_of_class_numbers_have_an_output_for_each_class():
 
 @pytest.mark.parametrize(
     ("classes", "number"),
-    [(None, 3), (3, 3), (7, 7), ("abcd", 4), (["x", "y", "z"], 3), (["x"], 3)],
+    [(None, 3), (3, 3), (7, 7), ("abcd", 4), (["x", "y", "z"], 3)],
 )
 def test_classes_are_counted_or_named(classes, number):
     assert checked(classes=classes).classes == number
@@ -106,7 +106,14 @@ NAN = np.array([[0.0], [np.nan]] * 3)
         ({"x_train": NAN}, "x_train must be finite in float32, got nan in row 1"),
         ({"x_train": np.full((6, 4), 1e300)}, "finite in float32, got 1e+300 in row 0"),
         ({"y_train": NAN[:, 0], "y_test": NAN[:2, 0]}, "y_train must be finite in float32"),
-        ({"classes": 2}, "classes = 2, but there is a class 2"),
+        ({"classes": 2}, "classes must be 3 to 1048576, as there is a class 2, got 2"),
+        ({"classes": ["a", "b"]}, "as there is a class 2, got 2"),
+        ({"classes": "ab"}, "as there is a class 2, got 2"),
+        ({"classes": 2**40}, "classes must be 3 to 1048576"),
+        (
+            {"x_train": np.zeros((6, 4), np.float32), "x_test": np.zeros((2, 4), np.uint8)},
+            "x_train and x_test must both be bytes, both real or both whole numbers, got float32",
+        ),
         ({"classes": 2.5}, "classes must be a number, a list of names, or a word"),
         ({"classes": [["a"], ["b"]]}, "classes must be a number, a list of names, or a word"),
         ({"groups": [0, 1]}, "one whole number >= 0 per training example (6), got int64"),

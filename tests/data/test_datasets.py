@@ -69,9 +69,7 @@ def test_tables_of_floating_point(tmp_path: Path, dtype: type) -> None:
     np.testing.assert_array_equal(arrays.x_train, tables["x_train"])
 
 
-@pytest.mark.parametrize(
-    ("names", "classes"), [(["a", "b", "c", "d", "e"], 5), (["a"], 3), (None, 3)]
-)
+@pytest.mark.parametrize(("names", "classes"), [(["a", "b", "c", "d", "e"], 5), (None, 3)])
 def test_classes_counts_names_and_labels(
     tmp_path: Path, names: list[str] | None, classes: int
 ) -> None:

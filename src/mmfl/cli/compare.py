@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+import math
 import sys
 import time
 from collections.abc import Iterable
@@ -71,6 +72,8 @@ def compare(
     from mmfl.runs.variants import read_seeds, read_vary
 
     _refuse_figure(figure)
+    if target is not None and not math.isfinite(target):
+        raise ConfigError(f"--target must be a number, got {target}")
     if allow_imports:
         find_modules(config)
     base = list(set_ or [])
@@ -102,7 +105,7 @@ def _planned(
     data_dir: Path | None,
 ) -> Comparison:
     """The comparison in the folder that is wanted, or in the first of ours that can take it."""
-    from mmfl.runs.compare import Comparison
+    from mmfl.runs.compare import Comparison, OtherRunError
 
     if out is not None:
         return Comparison(experiments, seeds, out, data_dir=data_dir)
@@ -111,9 +114,10 @@ def _planned(
         folder = Path("runs") / f"{name}-compare{'' if number == 1 else f'-{number}'}"
         try:
             return Comparison(experiments, seeds, folder, data_dir=data_dir)
-        except StoreError:
+        except OtherRunError as error:
             if number >= 999:
                 raise
+            typer.echo(f"mmfl: passing over {folder}: {error}", err=True)
             number += 1
 
 
@@ -164,12 +168,12 @@ def _follow(
             if progress is not None and line is not None:
                 progress.update(line, completed=rounds, description=what)
             continue
-        ended += 1
-        if run.done or last is None:
+        ended, shown, last = ended + 1, last, None
+        if shown is None:  # it was there before, or another process was faster
             continue
         gone = time.monotonic() - start
         left = gone / rounds * (comparison.todo - rounds)
-        told = "  ".join(f"{task} {value:.3f}" for task, value in last.metric.items())
+        told = "  ".join(f"{task} {value:.3f}" for task, value in shown.metric.items())
         clock = f"  ({gone:.0f} s, {left:.0f} s left)" if progress is None else ""
         console.print(f"run {ended}/{len(comparison.runs)}  {what}: {told}{clock}", soft_wrap=True)
 
@@ -190,7 +194,9 @@ def _draw(variants: list[Variant], comparison: Comparison, figure: Path | None) 
     first = comparison.runs[0].experiment.resolved()
     kinds = {METRICS.kind_of(task.metric) for task in first.tasks}
     active = first.clients.active
-    busy = f", {active:.0%} of them active" if isinstance(active, float) and active < 1 else ""
+    busy = ""
+    if isinstance(active, float) and active < 1:
+        busy = f", {round(active * first.clients.count)} active in a round"
     seeds = [str(seed) for seed in variants[0].seeds]
     note = (
         f"{first.rounds} rounds, {first.clients.count} clients{busy}, "
@@ -210,10 +216,11 @@ def _write(
     variants: list[Variant], comparison: Comparison, console: Console, target: float | None
 ) -> dict[str, Any]:
     """Print the tables, and put them beside the runs as Markdown and as data."""
-    from mmfl.report import Differences, Results, data
+    from mmfl.report import Differences, Results, data, quantities
 
     tables: list[Results | Differences] = [Results(variants, target)]
-    tables += [Differences(variants)] if len(variants) > 1 else []
+    if len(variants) > 1:
+        tables.append(Differences(variants, quantities(variants[0], target)))
     found = {"out": str(comparison.out), **data(variants, target)}
     for table in tables:
         console.print(table)

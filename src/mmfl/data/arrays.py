@@ -90,6 +90,11 @@ class Arrays:
                     f"{where}: {kind}_train and {kind}_test differ in an example's shape, "
                     f"{one.shape[1:]} and {other.shape[1:]}"
                 )
+        if _kind(x_train) != _kind(x_test):
+            raise DataError(
+                f"{where}: x_train and x_test must both be bytes, both real or both whole numbers, "
+                f"got {x_train.dtype} and {x_test.dtype}"
+            )
         real = y_train.dtype.kind == "f"
         if real != (y_test.dtype.kind == "f"):
             raise DataError(
@@ -186,6 +191,12 @@ def _joined(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
             raise DataError(f"{where}: client {k} has {len(x)} examples and {len(y)} targets")
     groups = np.repeat(np.arange(len(xs)), [len(x) for x in xs])
     full = [k for k, x in enumerate(xs) if len(x)] or [0]  # an empty array's type means nothing
+    for k in full:
+        if _kind(xs[k]) != _kind(xs[full[0]]):
+            raise DataError(
+                f"{where}: the examples of client {k} are {xs[k].dtype}, those of client {full[0]} "
+                f"are {xs[full[0]].dtype}; all must be bytes, real or whole numbers"
+            )
     parts["x_train"] = np.concatenate([xs[k] for k in full])
     parts["y_train"] = np.concatenate([ys[k] for k in full])
     return parts | {"groups": groups}
@@ -200,8 +211,14 @@ def _array(where: str, name: str, value: Any) -> npt.NDArray[Any]:
 
 def _plain(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Bytes stay bytes; real numbers become float32, whole numbers int64."""
-    kind: npt.DTypeLike = {"f": np.float32, "i": np.int64}.get(x.dtype.kind, np.int64)
-    return np.ascontiguousarray(x if x.dtype == np.uint8 else x.astype(kind, copy=False))
+    return np.ascontiguousarray(x.astype(_kind(x), copy=False))
+
+
+def _kind(x: npt.NDArray[Any]) -> type[np.generic]:
+    """What examples of this type are kept as."""
+    if x.dtype == np.uint8:
+        return np.uint8
+    return np.float32 if x.dtype.kind == "f" else np.int64
 
 
 def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
@@ -232,20 +249,25 @@ def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> N
 
 
 def _classes(where: str, names: Any, *targets: npt.NDArray[Any]) -> int:
-    """How many classes: as many as are named, and at least as many as occur."""
+    """How many classes: as many as are named, which must be all that occur."""
     found = max(int(y.max()) + 1 for y in targets)
     if names is None:
         return found
     given = np.asarray(names)
     if given.ndim == 0 and given.dtype.kind in "iu":
-        if int(given) < found:
-            raise DataError(f"{where}: classes = {int(given)}, but there is a class {found - 1}")
-        return int(given)
-    if given.ndim == 0 and given.dtype.kind == "U":  # one letter per class
-        given = np.array(list(str(given)))
-    if given.ndim != 1:
+        count = int(given)
+    elif given.ndim == 0 and given.dtype.kind == "U":  # one letter per class
+        count = len(str(given))
+    elif given.ndim == 1:
+        count = len(given)
+    else:
         raise DataError(f"{where}: classes must be a number, a list of names, or a word")
-    return max(found, len(given))
+    if not found <= count <= 2**20:
+        raise DataError(
+            f"{where}: classes must be {found} to {2**20}, as there is a class {found - 1}, "
+            f"got {count}"
+        )
+    return count
 
 
 def _groups(where: str, given: Any, count: int) -> Ints | None:

@@ -37,6 +37,7 @@ __all__ = [
     "Synthetic",
     "data_folder",
     "default_folder",
+    "fetch_command",
 ]
 
 Labels = npt.NDArray[np.int64]
@@ -67,6 +68,13 @@ def default_folder() -> Path:
     return Path(os.path.expanduser(cache)) / "mmfl"
 
 
+def fetch_command(name: str, folder: Path) -> str:
+    """What a user types to fetch a data set into a folder."""
+    usual = Path(os.environ.get("MMFL_DATA") or default_folder())
+    where = "" if folder == usual else f" --data-dir {shlex.quote(str(folder))}"
+    return f"mmfl data fetch {name}{where}"
+
+
 @component
 class Named:
     """``<name>.npz`` in the data folder, or else the embedded set of that name."""
@@ -89,11 +97,10 @@ class Named:
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
         if entry.published is None:
             return embedded.load(self.name)
-        where = "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
         small = entry.published.small
         raise DataError(
             f"data set {self.name!r}: {str(folder)!r} has no {path.name}; get it with "
-            f"`mmfl data fetch {self.name}{where}`"
+            f"`{fetch_command(self.name, folder)}`"
             + (f", or use {small!r}, a part of it that comes with mmfl" if small else "")
         )
 

@@ -21,6 +21,7 @@ class Shelf:
     def __init__(self, data_dir: Path | None) -> None:
         self._data_dir = data_dir
         self._loaded: list[tuple[Dataset, Arrays]] = []
+        self._hashes: list[tuple[Arrays, str]] = []
 
     def arrays(self, experiment: Experiment) -> dict[str, Arrays]:
         """From task name to its data; tasks on the same data set share the arrays."""
@@ -40,8 +41,14 @@ class Shelf:
     def hashes(self, experiment: Experiment) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
         arrays = self.arrays(experiment)
-        known = {id(found): content_hash(found) for found in arrays.values()}
-        return {task: known[id(found)] for task, found in arrays.items()}
+        kept = [(a, hash_) for a, hash_ in self._hashes if any(a is b for b in arrays.values())]
+        for found in arrays.values():
+            if not any(found is a for a, _ in kept):
+                kept.append((found, content_hash(found)))
+        self._hashes = kept
+        return {
+            task: next(hash_ for a, hash_ in kept if a is found) for task, found in arrays.items()
+        }
 
     def _load(self, task: str, dataset: Dataset) -> Arrays:
         try:

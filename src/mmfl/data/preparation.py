@@ -75,11 +75,7 @@ class Standard:
         """From the training data, in float64 (float32 sums over a large set are wrong)."""
         _refuse_tokens(data, "standard")
         x = data.x_train
-        rows = (
-            x.reshape(len(x), -1)
-            if x.ndim == 2
-            else x.reshape(-1, x.shape[3:][0] if x.ndim > 3 else 1)
-        )
+        rows = x.reshape(-1, data.shape[0])
         step = max(1, 2**20 // rows.shape[1])
 
         def mean_of(change: Callable[[Doubles], Doubles]) -> Doubles:
@@ -157,7 +153,7 @@ class Augment:
 
     Attributes:
         crop: Pixels of black border around an image, out of which its own size is cut at random.
-        flip: Whether every other image is mirrored.
+        flip: Whether an image is mirrored with probability 1/2.
     """
 
     crop: Natural = 0

@@ -15,6 +15,7 @@ from mmfl.objectives.losses import (
 )
 from mmfl.objectives.metrics import (
     METRICS,
+    AbsoluteError,
     Accuracy,
     Better,
     BinaryAccuracy,
@@ -22,12 +23,14 @@ from mmfl.objectives.metrics import (
     LossItself,
     Metric,
     OwnMetric,
+    SquaredError,
     TopK,
 )
 
 __all__ = [
     "LOSSES",
     "METRICS",
+    "AbsoluteError",
     "Accuracy",
     "Better",
     "BinaryAccuracy",
@@ -42,5 +45,6 @@ __all__ = [
     "Metric",
     "OwnLoss",
     "OwnMetric",
+    "SquaredError",
     "TopK",
 ]

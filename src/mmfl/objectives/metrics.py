@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METRICS",
+    "AbsoluteError",
     "Accuracy",
     "Better",
     "BinaryAccuracy",
@@ -29,6 +30,7 @@ __all__ = [
     "LossItself",
     "Metric",
     "OwnMetric",
+    "SquaredError",
     "TopK",
 ]
 
@@ -81,7 +83,9 @@ class TopK:
 
     def on(self, data: Arrays, loss: Loss) -> Values:
         """1 for a hit, 0 for a miss."""
-        k = min(self.k, data.outputs)
+        k = self.k
+        if k >= data.outputs:
+            raise InputError(f"metric top_k: k must be below the {data.outputs} classes, got {k}")
         return lambda outputs, targets: _each(
             (_per_class(outputs, targets).topk(k, dim=1).indices == targets.unsqueeze(1))
             .any(dim=1)

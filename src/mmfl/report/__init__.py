@@ -5,7 +5,7 @@ from __future__ import annotations
 from mmfl.report.curves import Curves
 from mmfl.report.figures import comparison
 from mmfl.report.statistics import Paired, Summary, Variant, paired, summary, variants
-from mmfl.report.tables import Differences, Results, data
+from mmfl.report.tables import Differences, Results, data, quantities
 
 __all__ = [
     "Curves",
@@ -17,6 +17,7 @@ __all__ = [
     "comparison",
     "data",
     "paired",
+    "quantities",
     "summary",
     "variants",
 ]

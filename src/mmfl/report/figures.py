@@ -73,7 +73,8 @@ def draw(variants: Sequence[Variant], *, subtitle: str = "", metric: str = "accu
     On the left the worst task's merit over rounds, a line per variant: the mean over seeds, in a
     band from the lowest to the highest seed. On the right the share of clients' turns that each
     task got, over all seeds, with its final metric. A run that is shorter than another of its
-    variant keeps its last values, so that a line ends at the value that the tables show.
+    variant keeps its last values, so that a line ends at the value that the tables show (unless a
+    seed has none: tables leave that seed out).
 
     Args:
         variants: What to compare.

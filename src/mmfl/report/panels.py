@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.fairness import merit
 from mmfl.report.page import Page, apart
 from mmfl.report.statistics import Variant, of_task, spread
 from mmfl.report.words import broken
@@ -214,10 +215,7 @@ class Bars:
     ) -> None:
         """The tasks' final metrics under their parts of the bar."""
         finals = [spread(variant.values(of_task(variant, t)).values()).mean for t in variant.tasks]
-        merits = [
-            1 - value if better == "lower" else value
-            for value, better in zip(finals, variant.better, strict=True)
-        ]
+        merits = list(map(merit, finals, variant.better))
         texts = [f"{value:.2f}" if np.isfinite(value) else "–" for value in finals]
         sizes = [self._page.width(text, _SMALL, "bold") + 0.06 for text in texts]
         width = self.right - self.left
@@ -226,8 +224,8 @@ class Bars:
             for start, share in zip(starts, shares, strict=False)
         ]
         places = apart(wanted, sizes, self.left, self.right)
-        for text, place, merit in zip(texts, places, merits, strict=True):
-            worst = len(texts) > 1 and merit == min(merits)
+        for text, place, own in zip(texts, places, merits, strict=True):
+            worst = len(texts) > 1 and own == min(merits)
             weight, colour = ("bold", INK) if worst else ("normal", GREY)
             self._page.write(place, height, text, _SMALL, color=colour, weight=weight, ha="center")
 

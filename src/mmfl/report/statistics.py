@@ -108,12 +108,14 @@ class Quantity:
         better: "higher" or "lower".
         of: Takes it from a run; NaN if the run has none.
         decimals: How many a person wants to see.
+        counts_rounds: Whether it is a round, which may never come.
     """
 
     label: str
     better: str
     of: Callable[[Curves], float]
     decimals: int = 3
+    counts_rounds: bool = False
 
 
 def _variance(run: Curves) -> float:
@@ -142,7 +144,7 @@ def rounds_to(target: float) -> Quantity:
         reached = np.flatnonzero(run.worst >= target)
         return float(reached[0] + 1) if reached.size else math.nan
 
-    return Quantity(f"rounds to {target:g}", "lower", first, decimals=1)
+    return Quantity(f"rounds to {target:g}", "lower", first, decimals=1, counts_rounds=True)
 
 
 @dataclass(frozen=True)

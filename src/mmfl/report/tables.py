@@ -32,7 +32,7 @@ from mmfl.report.statistics import (
 )
 from mmfl.report.words import broken, escaped, number
 
-__all__ = ["Differences", "Results", "data"]
+__all__ = ["Differences", "Results", "data", "quantities"]
 
 _MANY_TASKS = 6
 _GAP = 2
@@ -68,7 +68,7 @@ class Results:
     def __init__(self, variants: Sequence[Variant], target: float | None = None) -> None:
         same_tasks(variants)
         self._variants = tuple(variants)
-        self._quantities = _quantities(variants[0], target)
+        self._quantities = quantities(variants[0], target)
         columns = [_column(variants, quantity) for quantity in self._quantities]
         self._rows = [list(row) for row in zip(*columns, strict=True)]
 
@@ -192,6 +192,8 @@ class Differences:
         note = f"Each minus {self._first.name} with the same seed; mean over seeds, Student's t."
         if any(_clear(one) for _, found in self._others for one in found):
             note += f" {mark}: the interval leaves out 0."
+        if any(len({len(one.seeds) for one in found}) > 1 for _, found in self._others):
+            note += " Where fewer seeds are counted, the others have no such number."
         return note + " ↓: lower is better." * any(
             one.quantity.better == "lower" for _, found in self._others for one in found
         )
@@ -227,13 +229,17 @@ def data(variants: Sequence[Variant], target: float | None = None) -> dict[str, 
                 "to": first.name,
                 "tasks": {q.label: _plain_pair(paired(first, other, q)) for q in tasks},
                 **{q.label.lower(): _plain_pair(paired(first, other, q)) for q in OVERALL},
+                "rounds_to_target": None
+                if goal is None
+                else _plain_pair(paired(first, other, goal)),
             }
             for other in variants[1:]
         ],
     }
 
 
-def _quantities(variant: Variant, target: float | None) -> list[Quantity]:
+def quantities(variant: Variant, target: float | None = None) -> list[Quantity]:
+    """What a table of results has: the tasks, all of them together, rounds to a target."""
     tasks = [of_task(variant, name) for name in variant.tasks]
     return [*tasks, *OVERALL, *([] if target is None else [rounds_to(target)])]
 
@@ -260,7 +266,7 @@ def _column(variants: Sequence[Variant], quantity: Quantity) -> list[Cell]:
 
 def _spread(found: Spread, seeds: int, quantity: Quantity) -> str:
     if not found.n:
-        return "never"
+        return "never" if quantity.counts_rounds else "-"
     text = number(found.mean, quantity.decimals)
     if not math.isnan(found.sd):
         text += f" ±{number(found.sd, quantity.decimals)}"

@@ -6,12 +6,13 @@ OUT/<variant>/seed-<n>/       one run directory each
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import shutil
 import time
 import tomllib
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,19 @@ from mmfl.config import dump
 from mmfl.data.load import Shelf
 from mmfl.errors import ConfigError, InputError, MmflError, StoreError
 from mmfl.experiment import Experiment
+from mmfl.objectives import METRICS
 from mmfl.runs.runner import Run, stored_rounds
 from mmfl.state import RoundRecord
+from mmfl.turns import Population
 
 if TYPE_CHECKING:
     from mmfl.engines.base import Engine
 
-__all__ = ["Comparison", "Planned", "compare"]
+__all__ = ["Comparison", "OtherRunError", "Planned", "compare"]
+
+
+class OtherRunError(StoreError):
+    """A folder holds a run of something else."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,14 +75,13 @@ class Comparison:
                 compared with. Their seeds are not used.
             seeds: Each variant is run once with each.
             out: The folder for all runs. What it holds already and is finished is kept, if it is
-                of these experiments and of this data.
+                of these experiments and of this data. (Code of yours, and files that a partition or
+                a warm start names, are not looked into.)
             data_dir: Folder of npz files; by default what MMFL_DATA says.
         """
         if not experiments or not seeds:
             raise InputError("a comparison needs at least one variant and one seed")
-        names = [tuple(t.name for t in e.tasks) for e in experiments.values()]
-        if len(set(names)) > 1:
-            raise InputError("variants must have the same tasks, in the same order")
+        _refuse_unlike(experiments)
         slugs = {name: _slug(name) for name in experiments}
         for name, slug in slugs.items():
             twin = next((n for n, s in slugs.items() if s == slug and n != name), None)
@@ -106,18 +112,31 @@ class Comparison:
         with ExitStack() as stack:
             engine: Engine | None = None
             data = _Data(self._data_dir)
+            for planned in self._firsts():  # a mistake in a later variant is found before any runs
+                with _named(planned):
+                    if engine is None:
+                        first = planned.experiment
+                        engine = first.engine.open(first, data_dir=self._data_dir)
+                        stack.enter_context(closing(engine))
+                    known = engine.experiment.world == planned.experiment.resolved().world
+                    engine.prepare(planned.experiment)
+                    Population.of(engine.federation, engine.experiment)
+                    if not known or planned.experiment is first:
+                        engine.initial()
             for planned in self.runs:
                 if not planned.done:
-                    try:
-                        if engine is None:
-                            first = planned.experiment
-                            engine = first.engine.open(first, data_dir=self._data_dir)
-                            stack.enter_context(closing(engine))
+                    assert engine is not None  # the first of its variant was prepared
+                    with _named(planned):
                         yield from self._run(planned, engine, data)
-                    except MmflError as error:
-                        where = f"{planned.variant}, seed {planned.experiment.seed}"
-                        raise type(error)(f"{where}: {error}") from error
                 yield planned, None
+
+    def _firsts(self) -> Iterator[Planned]:
+        """The first run of each variant that is to be run."""
+        seen: set[str] = set()
+        for planned in self.runs:
+            if not planned.done and planned.variant not in seen:
+                seen.add(planned.variant)
+                yield planned
 
     @staticmethod
     def _run(
@@ -161,12 +180,40 @@ def compare(
     return comparison.results()
 
 
+@contextmanager
+def _named(planned: Planned) -> Iterator[None]:
+    """What goes wrong in this block is said to be this run's."""
+    try:
+        yield
+    except MmflError as error:
+        where = f"{planned.variant}, seed {planned.experiment.seed}"
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
+    """Variants must be alike in what their numbers mean, and in the engine that serves them all."""
+    first, *others = (experiment.resolved() for experiment in experiments.values())
+    for other in others:
+        if [task.name for task in other.tasks] != [task.name for task in first.tasks]:
+            raise InputError("variants must have the same tasks, in the same order")
+        for one, task in zip(first.tasks, other.tasks, strict=True):
+            if one.metric != task.metric:
+                raise InputError(
+                    f"variants must judge task {task.name!r} by the same metric, got "
+                    f"{METRICS.dump(one.metric)} and {METRICS.dump(task.metric)}"
+                )
+        if other.engine != first.engine:
+            raise InputError("variants share one engine, so its settings cannot be varied")
+
+
 def _slug(name: str) -> str:
-    """A variant's name as a folder's."""
+    """A variant's name as a folder's; a long one ends in a hash, so that no two are the same."""
     slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
     if not slug:
         raise InputError(f"a variant's name must have a letter or a digit, got {name!r}")
-    return slug[:100]
+    if len(slug) > 100:
+        slug = f"{slug[:90]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return slug
 
 
 class _Data:
@@ -194,7 +241,7 @@ def _holds(folder: Path, experiment: Experiment, data: _Data) -> bool:
     if found.status == "running":
         raise StoreError(f"{str(folder)!r} is being run by another process")
     if not _stored_is(experiment, folder / "experiment.toml"):
-        raise StoreError(
+        raise OtherRunError(
             f"{str(folder)!r} holds a run of another experiment; choose another folder (--out)"
         )
     if found.status != "finished":
@@ -202,7 +249,7 @@ def _holds(folder: Path, experiment: Experiment, data: _Data) -> bool:
     ours = data.hashes(experiment)
     other = [task for task, was in found.data.items() if was != ours.get(task)]
     if other:
-        raise StoreError(
+        raise OtherRunError(
             f"{str(folder)!r} holds a run on other data than task {other[0]!r} has now; choose "
             "another folder (--out)"
         )

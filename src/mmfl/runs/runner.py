@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
-from mmfl.fairness import variance
+from mmfl.fairness import merit, variance, worst
 from mmfl.loop import Rounds, rounds
 from mmfl.runs.store import RunStore, free_folder
 from mmfl.state import RoundRecord, State
@@ -130,13 +130,13 @@ class Run:
         values = []
         for name, task in self.tasks.items():
             metric = math.nan if task["metric"] is None else task["metric"]
-            values.append(metric if self.metrics[name][1] == "higher" else 1.0 - metric)
+            values.append(merit(metric, self.metrics[name][1]))
         return values
 
     @property
     def worst(self) -> float:
-        """The worst task's merit."""
-        return min(self.merits)
+        """The worst task's merit; NaN if one of them is unknown."""
+        return worst(self.merits)
 
     @property
     def mean(self) -> float:

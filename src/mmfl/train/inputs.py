@@ -29,6 +29,9 @@ class Inputs:
     def __init__(self, data: Arrays, normalize: Normalize, augment: Augment) -> None:
         if augment and data.x_train.ndim < 3:
             raise DataError("augment is for images, not for tables")
+        if augment and augment.crop >= min(data.shape[1:]):
+            side = min(data.shape[1:])
+            raise DataError(f"augment.crop must be below the images' {side}, got {augment.crop}")
         self._data = data
         self._augment = augment
         self._scaling: tuple[Tensor, Tensor] | None = None

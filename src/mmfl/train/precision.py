@@ -84,7 +84,11 @@ _PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
 
 
 class Rounded(TorchFunctionMode):
-    """Rounds the operands of every product."""
+    """Rounds the operands of the products in `_PRODUCTS`.
+
+    Composite functions (attention, recurrent layers, `Bilinear`) are one call from outside, and
+    compute in float32 here.
+    """
 
     def __torch_function__(
         self,

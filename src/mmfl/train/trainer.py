@@ -20,6 +20,7 @@ from torch import Tensor
 from mmfl.data import Arrays, simulate
 from mmfl.errors import EngineError, MmflError
 from mmfl.experiment import Experiment, Task
+from mmfl.models import MODELS
 from mmfl.objectives import BinaryCrossEntropy, Loss
 from mmfl.objectives.losses import unfit
 from mmfl.params import Flat, Params
@@ -60,7 +61,10 @@ class _Bench:
         """The loss of the guess; NaN where a model's outputs are no guesses of the targets."""
         if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
             return float("nan")
-        return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
+        try:
+            return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
+        except Exception:  # a loss of the user's need not be defined for constant outputs
+            return float("nan")
 
 
 class Trainer:
@@ -185,6 +189,11 @@ class Trainer:
     def _try_out(self, bench: _Bench) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
         name, data = bench.task.name, bench.data
+        if data.x_train.dtype == np.int64 and MODELS.kind_of(bench.task.model) in MODELS.table:
+            raise EngineError(
+                f"task {name!r}: its examples are whole numbers, which only a model of your own "
+                "(with an embedding) can take; give them as float32 or as bytes"
+            )
         bench.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         try:

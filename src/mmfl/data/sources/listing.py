@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mmfl.data.datasets import fetch_command
 from mmfl.data.sources.catalogue import CATALOGUE
 from mmfl.errors import DataError, did_you_mean
 
@@ -55,7 +56,7 @@ def whereabouts(name: str, folder: Path) -> Path | None:
     if entry.published is not None:
         raise DataError(
             f"data set {name!r}: {str(folder)!r} has no {name}.npz; "
-            f"get it with `mmfl data fetch {name}`"
+            f"get it with `{fetch_command(name, folder)}`"
         )
     return None
 
@@ -65,7 +66,7 @@ def listing(folder: Path) -> list[Row]:
     here, rows = files(folder), []
     for name, entry in CATALOGUE.items():
         path = here.pop(name, None)
-        where = "embedded" if entry.published is None else f"mmfl data fetch {name}"
+        where = "embedded" if entry.published is None else fetch_command(name, folder)
         if path is not None:
             rows.append(_row_of_file(name, path, entry.licence))
         else:
