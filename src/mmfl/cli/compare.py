@@ -17,6 +17,8 @@ from mmfl.cli.options import (
     AllowImports,
     Config,
     DataDir,
+    Json,
+    Quiet,
     Sets,
     find_modules,
     stopped_by_signals,
@@ -56,10 +58,8 @@ def compare(
     ] = None,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing (but JSON, if asked for).")
-    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run variants of an experiment over several seeds and compare them with the first one.
 

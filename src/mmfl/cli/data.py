@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, stopped_by_signals
+from mmfl.cli.options import DataDir, Json, stopped_by_signals
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -29,7 +29,7 @@ Names = Annotated[
 @app.command("list")
 def list_(
     data_dir: DataDir = None,
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """List the data sets that are here, and those that can be fetched."""
     from mmfl.data.sources.listing import listing

@@ -12,7 +12,16 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AllowImports", "Config", "DataDir", "Sets", "find_modules", "stopped_by_signals"]
+__all__ = [
+    "AllowImports",
+    "Config",
+    "DataDir",
+    "Json",
+    "Quiet",
+    "Sets",
+    "find_modules",
+    "stopped_by_signals",
+]
 
 Config = Annotated[
     Path, typer.Argument(help="The experiment, a TOML file.", show_default=False, readable=False)
@@ -30,6 +39,11 @@ DataDir = Annotated[
 AllowImports = Annotated[
     bool,
     typer.Option("--allow-imports", help="Let the experiment name classes of yours (module:Name)."),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing (but JSON, if asked for).")
 ]
 
 

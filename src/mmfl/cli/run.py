@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules, stopped_by_signals
+from mmfl.cli.options import (
+    AllowImports,
+    Config,
+    DataDir,
+    Json,
+    Quiet,
+    Sets,
+    find_modules,
+    stopped_by_signals,
+)
 
 __all__ = ["run"]
 
@@ -24,10 +33,8 @@ def run(
     ] = None,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing (but JSON, if asked for).")
-    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train all tasks of an experiment, and store the run."""
     from mmfl.cli.view import View

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from mmfl.cli.options import Json
+
 __all__ = ["status"]
 
 
 def status(
     folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
-    json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Show how far a run is, or how it ended."""
     from rich.console import Console
