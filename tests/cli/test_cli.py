@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 
 import mmfl
-from mmfl.cli import main
 
 ODD_MODELS = """
 from dataclasses import dataclass
@@ -71,18 +68,6 @@ def config(tmp_path, small_toml, monkeypatch) -> Path:
     (tmp_path / "oddmodels.py").write_text(ODD_MODELS)
     monkeypatch.syspath_prepend(tmp_path)
     return path
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["mmfl", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return call
 
 
 def one_sentence(err: str) -> str:
@@ -319,25 +304,8 @@ def test_a_stored_run_with_workers_needs_no_torch_in_the_coordinator(config):
     assert done.returncode == 0, done.stderr
 
 
-def test_on_a_terminal_the_view_is_live(config):
-    command = [sys.executable, "-m", "mmfl", "run", str(config)]
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "xterm-256color"}
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        shown += data
-    os.close(ours)
-    assert process.wait() == 0
-    text = shown.decode()
+def test_on_a_terminal_the_view_is_live(config, on_terminal):
+    text = on_terminal([sys.executable, "-m", "mmfl", "run", str(config)])
     assert "\x1b[" in text
     assert "round 3 of 3" in text
     assert "difficulty" in text

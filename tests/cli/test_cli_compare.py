@@ -13,7 +13,6 @@ import pytest
 from safetensors.numpy import save_file
 
 import mmfl
-from mmfl.cli import main
 
 TEXT = """
 rounds = 2
@@ -40,20 +39,6 @@ def config(tmp_path) -> Path:
     path = tmp_path / "fair.toml"
     path.write_text(TEXT)
     return path
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """From arguments to exit code, standard output and standard error."""
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["mmfl", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return call
 
 
 def sentence(err: str) -> str:

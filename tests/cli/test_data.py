@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
@@ -14,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmfl.cli import main
 from mmfl.data.sources.catalogue import CATALOGUE
 from publisher import BIG, FILES, PARTS, Publisher, serving, tiny, with_content
 
@@ -36,18 +33,6 @@ def publisher(monkeypatch) -> Iterator[Publisher]:
     with serving() as publisher:
         monkeypatch.setitem(CATALOGUE, "tiny", tiny(publisher.address))
         yield publisher
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["mmfl", "data", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return call
 
 
 def mistake(answer: tuple[int, str, str]) -> str:
@@ -73,7 +58,7 @@ def rows(out: str) -> dict[str, str]:
 
 
 def test_list_shows_what_is_here_and_what_could_be(call):
-    code, out, err = call("list")
+    code, out, err = call("data", "list")
     assert (code, err) == (0, "")
     assert set(rows(out)) == set(CATALOGUE)
     assert "embedded" in rows(out)["letters"]
@@ -87,7 +72,7 @@ def test_list_shows_files_of_the_folder_and_their_own_numbers(call):
     np.savez("emnist.npz", **PARTS)
     Path("broken.npz").write_text("no zip")
     Path("notes.txt").write_text("")
-    code, out, err = call("list", "--data-dir", ".")
+    code, out, err = call("data", "list", "--data-dir", ".")
     assert (code, err) == (0, "")
     assert rows(out)["mine"].split() == ["mine", "600", "40", "28", "x", "28", "3", "mine.npz", "-"]
     assert rows(out)["emnist"].split()[:3] == ["emnist", "600", "40"]
@@ -97,7 +82,7 @@ def test_list_shows_files_of_the_folder_and_their_own_numbers(call):
 
 def test_list_as_json(call):
     np.savez("mine.npz", **PARTS)
-    code, out, _ = call("list", "--data-dir", ".", "--json")
+    code, out, _ = call("data", "list", "--data-dir", ".", "--json")
     found = {row["name"]: row for row in json.loads(out)}
     assert code == 0
     assert found["mine"] == {
@@ -113,7 +98,7 @@ def test_list_as_json(call):
 
 
 def test_fetch_prints_plain_lines_when_piped(call, publisher):
-    code, out, err = call("fetch", "tiny", "letters", "tiny")
+    code, out, err = call("data", "fetch", "tiny", "letters", "tiny")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     size = len(FILES[BIG])
@@ -123,14 +108,16 @@ def test_fetch_prints_plain_lines_when_piped(call, publisher):
     assert lines[-2].startswith("tiny: fine, sha256 ")
     assert lines[-1] == "letters: comes with mmfl, there is nothing to fetch"
     assert Path("cache/mmfl/tiny.npz").is_file()
-    assert call("verify", "tiny")[0] == 0
+    assert call("data", "verify", "tiny")[0] == 0
 
 
 def test_fetch_fills_the_folder_that_is_named(call, publisher, monkeypatch):
     monkeypatch.setenv("MMFL_DATA", "there")
-    assert call("fetch", "tiny")[0] == 0
+    assert call("data", "fetch", "tiny")[0] == 0
     assert Path("there/tiny.npz").is_file()
-    assert call("fetch", "tiny", "--data-dir", "other", "--mirror", publisher.address)[0] == 0
+    assert (
+        call("data", "fetch", "tiny", "--data-dir", "other", "--mirror", publisher.address)[0] == 0
+    )
     assert Path("other/tiny.npz").is_file()
 
 
@@ -156,14 +143,14 @@ def test_fetch_fills_the_folder_that_is_named(call, publisher, monkeypatch):
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_fetched(call, publisher, arguments, said):
-    assert mistake(call("fetch", *arguments)) == said
+    assert mistake(call("data", "fetch", *arguments)) == said
     assert publisher.asked == []
     assert list(Path().iterdir()) == []
 
 
 def test_a_failed_fetch_is_one_sentence(call, publisher):
     publisher.files.clear()
-    code, out, err = call("fetch", "tiny")
+    code, out, err = call("data", "fetch", "tiny")
     assert out.startswith("tiny: 4 files")
     said = mistake((code, "", err))
     assert said == f"tiny: cannot fetch {BIG}: {publisher.address}{BIG} answered 404 Not Found"
@@ -185,41 +172,23 @@ def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(call, publisher):
     assert part.read_bytes() == FILES[BIG][:262_144]
     publisher.hold = None
     publisher.go.set()
-    assert call("fetch", "tiny", "--data-dir", "here")[0] == 0
+    assert call("data", "fetch", "tiny", "--data-dir", "here")[0] == 0
     assert (BIG, "bytes=262144-") in publisher.asked
 
 
-def test_on_a_terminal_there_are_bars(publisher):
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        alone(publisher, "here"),
-        stdout=theirs,
-        stderr=theirs,
-        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"},
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            data = os.read(ours, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        shown += data
-    os.close(ours)
-    assert process.wait() == 0
-    assert "━" in shown.decode()
-    assert "tiny: fine, sha256" in shown.decode()
+def test_on_a_terminal_there_are_bars(publisher, on_terminal):
+    shown = on_terminal(alone(publisher, "here"))
+    assert "━" in shown
+    assert "tiny: fine, sha256" in shown
 
 
 # verify
 
 
 def test_verify_reads_the_folder_and_the_embedded_sets(call, publisher):
-    call("fetch", "tiny", "--data-dir", ".")
+    call("data", "fetch", "tiny", "--data-dir", ".")
     np.savez("mine.npz", **PARTS)
-    code, out, err = call("verify", "--data-dir", ".")
+    code, out, err = call("data", "verify", "--data-dir", ".")
     assert (code, err) == (0, "")
     said = dict(line.split(": ", 1) for line in out.splitlines())
     assert set(said) == {"tiny", "mine", "letters", "mnist_small", "fashion_mnist_small"}
@@ -234,7 +203,7 @@ def test_verify_ends_with_1_if_something_is_wrong(call, publisher):
     np.savez("letters.npz", **PARTS)
     np.savez("mine.npz", x_train=PARTS["x_train"])
     Path("half.npz").write_text("no zip")
-    code, out, err = call("verify", "--data-dir", ".")
+    code, out, err = call("data", "verify", "--data-dir", ".")
     assert (code, err) == (1, "")
     said = dict(line.split(": ", 1) for line in out.splitlines())
     assert said["tiny"].startswith("WRONG: its content has sha256 ")
@@ -243,24 +212,24 @@ def test_verify_ends_with_1_if_something_is_wrong(call, publisher):
     assert "has no array 'y_train'" in said["mine"]
     assert "is no npz file" in said["half"]
     assert said["mnist_small"].startswith("fine")
-    assert call("verify", "mnist_small", "--data-dir", ".")[0] == 0
+    assert call("data", "verify", "mnist_small", "--data-dir", ".")[0] == 0
 
 
 def test_verify_says_what_it_could_not_compare(call, publisher, monkeypatch):
-    call("fetch", "tiny", "--data-dir", ".")
+    call("data", "fetch", "tiny", "--data-dir", ".")
     monkeypatch.setitem(CATALOGUE, "tiny", with_content(tiny(publisher.address), None))
-    code, out, _ = call("verify", "tiny", "--data-dir", ".")
+    code, out, _ = call("data", "verify", "tiny", "--data-dir", ".")
     assert code == 0
     assert out.startswith("tiny: counts, shape and classes are fine, sha256 ")
 
 
 def test_verify_of_a_name_that_is_not_here_is_one_sentence(call, publisher):
-    said = mistake(call("verify", "letters", "zzz"))
+    said = mistake(call("data", "verify", "letters", "zzz"))
     assert said.startswith("unknown data set 'zzz'; known: cifar10, ")
-    said = mistake(call("verify", "tiny", "--data-dir", "."))
+    said = mistake(call("data", "verify", "tiny", "--data-dir", "."))
     assert said == (
         "data set 'tiny': '.' has no tiny.npz; get it with `mmfl data fetch tiny --data-dir .`"
     )
-    assert mistake(call("verify", "--data-dir", "gone")) == (
+    assert mistake(call("data", "verify", "--data-dir", "gone")) == (
         "the data folder 'gone' does not exist"
     )
