@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 import pydantic.dataclasses
@@ -41,6 +42,8 @@ __all__ = [
     "dump",
     "imports_allowed",
     "parse",
+    "read_file",
+    "read_toml",
 ]
 
 T = TypeVar("T")
@@ -247,6 +250,23 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
         return TypeAdapter(cls).validate_python(dict(data))
     except ValidationError as error:
         raise ConfigError(sentence(error, cls)) from None
+
+
+def read_file(path: str | Path) -> str:
+    """The text of a configuration file; `ConfigError` if there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text; `ConfigError` if it is none."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"not valid TOML: {error}") from None
 
 
 def dump(value: Any) -> Any:

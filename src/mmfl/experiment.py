@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,17 @@ from pydantic import Field, Strict, TypeAdapter
 
 from mmfl.aggregate import AGGREGATORS, Aggregator, Checks, Mean
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
-from mmfl.config import Count, Natural, apply_set, component, dump, imports_allowed, parse
+from mmfl.config import (
+    Count,
+    Natural,
+    apply_set,
+    component,
+    dump,
+    imports_allowed,
+    parse,
+    read_file,
+    read_toml,
+)
 from mmfl.engines import ENGINES, EngineConfig, Local
 from mmfl.errors import ConfigError, did_you_mean
 from mmfl.evaluate import SCORES, Distance, Error, Score
@@ -172,10 +181,7 @@ class Experiment:
             sets: Changes like "allocator.alpha=5", applied in order.
             allow_imports: Whether ``package.module:Name`` may be imported.
         """
-        try:
-            data = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"not valid TOML: {error}") from None
+        data = read_toml(text)
         for assignment in sets:
             apply_set(data, _into_local(data, assignment))
         return cls.from_dict(data, allow_imports=allow_imports)
@@ -185,11 +191,7 @@ class Experiment:
         cls, path: str | Path, *, sets: Iterable[str] = (), allow_imports: bool = False
     ) -> Experiment:
         """An experiment from a TOML file; see `from_toml`."""
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8 text"
-            raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
+        text = read_file(path)
         try:
             return cls.from_toml(text, sets=sets, allow_imports=allow_imports)
         except ConfigError as error:

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from mmfl import __version__
-from mmfl.cli import check, compare, data, run, status
+from mmfl.cli import auction, check, compare, data, run, status
 from mmfl.errors import MmflError
 
 __all__ = ["app", "main"]
@@ -26,6 +26,7 @@ app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)
+app.add_typer(auction.app, name="auction")
 app.add_typer(data.app, name="data")
 
 

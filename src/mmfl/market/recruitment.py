@@ -1,0 +1,143 @@
+"""What an auction decides: who trains what, and what each is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.market.bids import Bids, Floats, Ints, ranked
+
+__all__ = ["Fraction", "Mechanism", "Recruitment", "Stop", "recruited"]
+
+Stop = Literal["exhausted", "budget"]
+
+
+class Fraction(NamedTuple):
+    """A client that a task recruits in part."""
+
+    user: int
+    participation: float
+    payment: float
+
+
+@dataclass(frozen=True, eq=False)
+class Recruitment:
+    """The outcome of an auction; rows are clients, columns are tasks.
+
+    Attributes:
+        bids: What was bid.
+        participation: (N, S) x in [0, 1]: 1 = trains the task, 0 < x < 1 = trains it in part.
+        payment: (N, S) what each client is paid for each task.
+        winners: Per task, the rows of the clients that participate fully, in joining order.
+        price: Per task, what each of its winners is paid; None if that differs, or nobody won.
+        fractional: Per task, the client that participates in part; None if there is none.
+        stop: Why no more clients joined: some task has no further willing client ("exhausted"),
+            or the money does not suffice ("budget"). None where this is not said for all tasks.
+    """
+
+    bids: Bids
+    participation: Floats
+    payment: Floats
+    winners: tuple[Ints, ...]
+    price: tuple[float | None, ...]
+    fractional: tuple[Fraction | None, ...]
+    stop: Stop | None = None
+
+    @cached_property
+    def take_up(self) -> Floats:
+        """(S) users_s: how many clients each task recruited, fractions included."""
+        found: Floats = self.participation.sum(axis=0)
+        return found
+
+    @cached_property
+    def spend(self) -> Floats:
+        """(S) what is paid for each task."""
+        found: Floats = self.payment.sum(axis=0)
+        return found
+
+    @property
+    def min_take_up(self) -> float:
+        """min_users: the take-up of the task that recruited least."""
+        return float(self.take_up.min())
+
+    @property
+    def difference(self) -> float:
+        """The largest take-up minus the smallest."""
+        return float(self.take_up.max() - self.take_up.min())
+
+    @property
+    def spent(self) -> float:
+        """The sum of all payments."""
+        return float(self.spend.sum())
+
+    def utility(self, costs: npt.ArrayLike) -> Floats:
+        """(N) each client's gain if these are its true costs: sum of pay - x * cost over tasks."""
+        true = Bids.of(costs).values
+        joins = self.participation > 0
+        effort = np.where(joins, self.participation * np.where(joins, true, 0.0), 0.0)
+        found: Floats = (self.payment - effort).sum(axis=1)
+        return found
+
+
+class Mechanism(Protocol):
+    """An auction with its options, as a value: what an experiment names by its `kind`."""
+
+    def recruit(self, bids: npt.ArrayLike | Bids) -> Recruitment:
+        """Who trains what for how much, given all bids."""
+        ...
+
+
+def recruited(
+    bids: Bids,
+    counts: npt.ArrayLike,
+    price: Sequence[float | None] | None,
+    *,
+    fractional: Sequence[Fraction | None] | None = None,
+    stop: Stop | None = None,
+) -> Recruitment:
+    """The first `counts[s]` clients of each task by rank win it.
+
+    Args:
+        bids: The bids.
+        counts: (S) k_s, at most the number of willing clients.
+        price: (S) what each winner of a task is paid; None: each is paid its bid.
+        fractional: (S) a client more, in part.
+        stop: Why no more joined.
+    """
+    S = bids.shape[1]
+    k = np.asarray(counts, dtype=np.int64)
+    cut = np.where(k > 0, bids.smallest(np.maximum(k, 1)), -1.0)  # b(k_s, s), the dearest winner's
+    joins = bids.values <= cut
+    winners = []
+    for s in range(S):
+        column = bids.values[:, s]
+        rows = np.flatnonzero(joins[:, s])
+        if len(rows) > k[s]:  # of equal bids at the cut, the first rows win
+            tied = rows[column[rows] == cut[s]]
+            joins[tied[len(tied) - (len(rows) - k[s]) :], s] = False
+            rows = np.flatnonzero(joins[:, s])
+        winners.append(rows[ranked(column[rows])])
+    x = joins.astype(np.float64)
+    if price is None:
+        payment, price = np.where(joins, bids.values, 0.0), [None] * S
+    else:
+        # Rounding may have put a common price below the dearest winner's bid.
+        price = [None if k[s] == 0 or p is None else max(p, cut[s]) for s, p in enumerate(price)]
+        payment = joins * np.array([p or 0.0 for p in price])
+    for s, part in enumerate(fractional or ()):
+        if part is not None:
+            x[part.user, s], payment[part.user, s] = part.participation, part.payment
+    return Recruitment(
+        bids=bids,
+        participation=x,
+        payment=payment,
+        winners=tuple(winners),
+        price=tuple(None if p is None else float(p) for p in price),
+        fractional=tuple(fractional or [None] * S),
+        stop=stop,
+    )

@@ -1,0 +1,159 @@
+"""Models of bids: how much clients ask, as distributions.
+
+A distribution is given by its quantile function: u in (0, 1) becomes a bid. `simulated_bids` turns
+addressed random numbers into u, independent or correlated across tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from mmfl.config import Family, NonNegative, Positive, component
+from mmfl.market.bids import Floats
+
+__all__ = [
+    "DISTRIBUTIONS",
+    "Beta",
+    "Distribution",
+    "Exponential",
+    "IncreasingLinear",
+    "TruncatedNormal",
+    "Uniform",
+]
+
+
+class Distribution(Protocol):
+    """What clients ask for a task."""
+
+    def quantile(self, u: Floats) -> Floats:
+        """The bids below which a share u of all clients stays; 0 < u < 1."""
+        ...
+
+
+def _ordered(low: float, high: float) -> None:
+    if not low < high:
+        raise ValueError(f"low must be below high, got {low:g} and {high:g}")
+
+
+@component
+class TruncatedNormal:
+    """A normal distribution cut off at both ends: task 1 of the paper's Experiment 5.
+
+    Attributes:
+        mean: Of the normal distribution before the cut.
+        sd: Its standard deviation.
+        low: The lowest bid.
+        high: The highest bid.
+    """
+
+    mean: NonNegative
+    sd: Positive
+    low: NonNegative = 0.0
+    high: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        _ordered(self.low, self.high)
+
+    def quantile(self, u: Floats) -> Floats:
+        """By the inverse normal distribution, on the side where its tail is exact."""
+        from scipy.special import ndtr, ndtri
+
+        a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
+        if a > 0:  # the interval lies in the upper tail: mirror it into the lower one
+            z = -ndtri(ndtr(-a) + u * (ndtr(-b) - ndtr(-a)))
+        else:
+            z = ndtri(ndtr(a) + u * (ndtr(b) - ndtr(a)))
+        found: Floats = np.clip(self.mean + self.sd * z, self.low, self.high)
+        return found
+
+
+@component
+class IncreasingLinear:
+    """Density that rises linearly from 0 (2x on [0, 1]): task 2 of the paper's Experiment 5.
+
+    Attributes:
+        low: Where the density is 0.
+        high: The highest bid.
+    """
+
+    low: NonNegative = 0.0
+    high: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        _ordered(self.low, self.high)
+
+    def quantile(self, u: Floats) -> Floats:
+        """The root of u, scaled."""
+        return self.low + (self.high - self.low) * np.sqrt(u)
+
+
+@component
+class Uniform:
+    """All bids between two ends are equally likely.
+
+    Attributes:
+        low: The lowest bid.
+        high: The highest bid.
+    """
+
+    low: NonNegative = 0.0
+    high: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        _ordered(self.low, self.high)
+
+    def quantile(self, u: Floats) -> Floats:
+        """Linear in u."""
+        return self.low + (self.high - self.low) * u
+
+
+@component
+class Exponential:
+    """Many low bids, few high ones, and no highest.
+
+    Attributes:
+        mean: The mean bid.
+    """
+
+    mean: Positive = 1.0
+
+    def quantile(self, u: Floats) -> Floats:
+        """-mean log(1 - u)."""
+        return -self.mean * np.log1p(-u)
+
+
+@component
+class Beta:
+    """The beta distribution on [0, high]; its two shapes give hills, bathtubs and slopes.
+
+    Attributes:
+        a: First shape; the mean is high * a / (a + b).
+        b: Second shape.
+        high: The highest bid.
+    """
+
+    a: Positive
+    b: Positive
+    high: Positive = 1.0
+
+    def quantile(self, u: Floats) -> Floats:
+        """The inverse incomplete beta function."""
+        from scipy.special import betaincinv
+
+        found: Floats = self.high * betaincinv(self.a, self.b, u)
+        return found
+
+
+DISTRIBUTIONS = Family(
+    name="bid model",
+    table={
+        "beta": Beta,
+        "exponential": Exponential,
+        "increasing_linear": IncreasingLinear,
+        "truncated_normal": TruncatedNormal,
+        "uniform": Uniform,
+    },
+    needs=("quantile",),
+)
