@@ -277,11 +277,19 @@ def dump(value: Any) -> Any:
     hints = typing.get_type_hints(type(value), include_extras=True)
     for field in dataclasses.fields(value):
         item = getattr(value, field.name)
-        if item is not None:
-            metadata = getattr(hints[field.name], "__metadata__", ())
-            family = next((m for m in metadata if isinstance(m, Family)), None)
-            table[field.name] = family.dump(item) if family else dump(item)
+        if item is not None and item != {}:
+            table[field.name] = _dumped(item, hints[field.name])
     return table
+
+
+def _dumped(item: Any, hint: Any) -> Any:
+    """A field's value; a member of a family, or a table of members, as its family writes it."""
+    if isinstance(item, Mapping):
+        inner = (typing.get_args(hint) or (None,))[-1]
+        return {key: _dumped(value, inner) for key, value in item.items()}
+    metadata = getattr(hint, "__metadata__", ())
+    family = next((m for m in metadata if isinstance(m, Family)), None)
+    return family.dump(item) if family else dump(item)
 
 
 def apply_set(data: dict[str, Any], assignment: str) -> None:

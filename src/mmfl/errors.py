@@ -8,8 +8,8 @@
     ├── FetchError              a data set could not be fetched: network, disk, npm
     └── StoreError              a run directory cannot be written or read
 
-A bad *client* raises nothing: it becomes a `mmfl.updates.ClientFailure` and costs that client its
-turn.
+`MmflWarning` is what mmfl warns of, in one sentence too. A bad *client* raises nothing: it becomes
+a `mmfl.updates.ClientFailure` and costs that client its turn.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = [
     "FetchError",
     "InputError",
     "MmflError",
+    "MmflWarning",
     "StoreError",
     "did_you_mean",
 ]
@@ -34,6 +35,10 @@ class MmflError(Exception):
 
     def __init__(self, message: object = "") -> None:
         super().__init__(" ".join(line.strip() for line in str(message).splitlines()))
+
+
+class MmflWarning(UserWarning):
+    """Something that a person should know, though the work goes on."""
 
 
 class InputError(MmflError, ValueError):

@@ -200,7 +200,7 @@ class _Judges:
     def _note(self, task: str, client: int, reason: str, detail: str) -> None:
         version = self.state.versions[task]
         address = Address(self.experiment.run_id, self.state.round, task, client, version)
-        self.failures.append(ClientFailure(address, reason, detail))
+        self.failures.append(ClientFailure(address, reason, detail, turn=False))
 
     def _sane(self, found: Evaluation) -> bool:
         federation = self.population.federation

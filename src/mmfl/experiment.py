@@ -30,6 +30,7 @@ from mmfl.engines import ENGINES, EngineConfig, Local
 from mmfl.errors import ConfigError, did_you_mean
 from mmfl.evaluate import SCORES, Distance, Error, Score
 from mmfl.objectives import METRICS
+from mmfl.recruiting import Recruiting
 from mmfl.settings import (
     LOCAL_KEYS,
     Clients,
@@ -62,6 +63,8 @@ class Experiment:
         validation: Share of each task's training data that the server keeps to measure f_s.
         local: Local training.
         allocator: Who trains what.
+        recruitment: The auction before round one; by default everybody may train what it holds
+            data for.
         aggregator: How updates become weights.
         checks: What an update must not exceed.
         evaluate: Measuring.
@@ -81,6 +84,7 @@ class Experiment:
     validation: Annotated[float, Strict(), Field(gt=0, lt=1)] = 0.1
     local: LocalTraining = LocalTraining()
     allocator: Annotated[Allocator, ALLOCATORS] = FedFair()
+    recruitment: Recruiting | None = None
     aggregator: Annotated[Aggregator, AGGREGATORS] = Mean()
     checks: Checks = Checks()
     evaluate: Evaluate = Evaluate()
@@ -93,6 +97,8 @@ class Experiment:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two tasks are called {twice[0]!r}; names must differ (case aside)")
+        if self.recruitment is not None:
+            self.recruitment.check_tasks([task.name for task in self.tasks])
         aimless = [task.name for task in self.tasks if task.target is None]
         if isinstance(self.score, Distance) and aimless:
             raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')
@@ -134,6 +140,10 @@ class Experiment:
             "checks": self.checks,
             "evaluate.batch_size": self.evaluate.batch_size,
         }
+
+    def files(self) -> dict[str, str]:
+        """SHA-256 of files beside the data that decide the result."""
+        return {} if self.recruitment is None else self.recruitment.files()
 
     def task(self, name: str) -> Task:
         """The task of that name."""

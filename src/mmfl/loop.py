@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmfl.errors import InputError
 from mmfl.evaluate import scores, tested
+from mmfl.recruiting import warn_of
 from mmfl.state import RoundRecord, State, chained
 from mmfl.turns import Population, Turns, allocation, jobs_of
 
@@ -76,6 +77,7 @@ def _rounds(
             if value != theirs[key]:
                 raise InputError(f"the engine was opened for another experiment: {key} differs")
         population = Population.of(engine.federation, experiment)
+        warn_of(population.recruited)
         if state is None:
             state = State.first(engine.initial(), experiment.lineage)  # Algorithm 1, line 1
         if state.lineage != experiment.lineage:
@@ -96,7 +98,7 @@ def _round(
     active = population.active(t)  # line 3: m = C x K clients are active
     view, assignments, allocator = allocation(t, experiment, population, active, state)  # lines 4-5
 
-    jobs = jobs_of(experiment, view, assignments, state)
+    jobs = jobs_of(population, view, assignments, state)
     turns = Turns(engine, experiment, view, state)
     params, versions = dict(state.params), dict(state.versions)
     aggregator = dict(state.aggregator)

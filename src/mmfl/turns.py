@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from mmfl.aggregate import checked, partial_sums
 from mmfl.allocate import Assignment, Assignments, View, first_fault
 from mmfl.data.federation import Federation
 from mmfl.errors import EngineError, InputError
+from mmfl.recruiting import Recruited, recruit
 from mmfl.rng import stream
 from mmfl.state import State
 from mmfl.updates import Address, ClientFailure, ClientUpdate, Job
@@ -38,6 +39,7 @@ class Population:
         places: Their places in the federation's list; None = all of it (which costs no memory).
         count: How many they are.
         rates: Each client's own active rate, by place; empty if there is one rate for all.
+        recruited: Who may train what, if there was an auction.
     """
 
     federation: Federation
@@ -45,11 +47,15 @@ class Population:
     places: Ints | None
     count: int
     rates: npt.NDArray[np.float64]
+    recruited: Recruited | None = None
 
     @classmethod
     def of(cls, federation: Federation, experiment: Experiment) -> Population:
-        """Ask the federation who can train anything."""
+        """Hold the auction, if there is one, and ask the federation who can train anything."""
+        recruited = recruit(experiment, federation)
         places = federation.able()
+        if recruited is not None:
+            places = np.flatnonzero(recruited.able.any(axis=1))
         count = len(federation.clients) if places is None else len(places)
         if count == 0:
             raise InputError("no client holds data of any task, so nothing can be trained")
@@ -62,7 +68,7 @@ class Population:
             )
         rate = experiment.clients.active
         rates = np.array(() if isinstance(rate, float) else rate)
-        return cls(federation, experiment, places, count, rates)
+        return cls(federation, experiment, places, count, rates, recruited)
 
     def active(self, t: int) -> Ints:
         """Places of the round's active clients, ascending (Algorithm 1, line 3)."""
@@ -83,15 +89,31 @@ class Population:
         return np.asarray(clients, dtype=np.int64)[places]
 
     def judges(self, t: int, task: str) -> Ints:
-        """Ids of the clients that score a task in a round: those asked, of all that hold data."""
+        """Ids of the clients that score a task in a round: so many of all that may train it."""
         places = np.arange(self.count) if self.places is None else self.places
+        column = self.federation.tasks.index(task)
+        if self.recruited is not None:
+            places = places[self.recruited.able[places, column]]
         ids = self.ids(places)
-        ids = ids[self.federation.sizes(ids)[:, self.federation.tasks.index(task)] > 0]
+        ids = ids[self.federation.sizes(ids)[:, column] > 0]
         wanted = self.experiment.score_clients
         if wanted is None or wanted >= len(ids):
             return ids
         rng = stream(self.experiment.seed, "judges", t, task)
         return np.sort(rng.choice(ids, wanted, replace=False))
+
+    def eligible(self, t: int, places: Ints, clients: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
+        """(n, S) who may train what in a round: holds data and, after an auction, is recruited."""
+        if self.recruited is None:
+            return sizes > 0
+        return self.recruited.available(t, places, clients)
+
+    def work(self, view: View, assignments: Assignments) -> npt.NDArray[np.float64]:
+        """The share of the local work that each assignment is for."""
+        if self.recruited is None:
+            return np.ones(len(assignments))
+        rows = np.searchsorted(view.clients, assignments.clients)
+        return self.recruited.work(view.positions[rows], assignments.tasks)
 
 
 def allocation(
@@ -111,7 +133,7 @@ def allocation(
         positions=places,
         population=len(federation.clients),
         sizes=sizes,
-        eligible=sizes > 0,
+        eligible=population.eligible(t, places, clients, sizes),
         capacity=np.ones(len(clients), dtype=np.int64),
         counts=counts,
         loss=loss,
@@ -133,20 +155,21 @@ def _packed(given: Iterable[Assignment]) -> Assignments:
 
 
 def jobs_of(
-    experiment: Experiment, view: View, assignments: Assignments, state: State
+    population: Population, view: View, assignments: Assignments, state: State
 ) -> list[Job]:
     """One job per assignment: task after task, each by ascending client."""
-    t, tasks, run = view.round, view.tasks, experiment.run_id
+    experiment, t, tasks = population.experiment, view.round, view.tasks
     work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
     order = np.lexsort((assignments.clients, assignments.tasks))
+    shares = population.work(view, assignments)[order].tolist()
     return [
         Job(
-            Address(run, t, tasks[column], client, state.versions[tasks[column]]),
+            Address(experiment.run_id, t, tasks[column], client, state.versions[tasks[column]]),
             experiment.seed,
-            work[tasks[column]],
+            work[tasks[column]] if share == 1 else replace(work[tasks[column]], share=share),
             probability,
         )
-        for client, column, probability in assignments[order]
+        for (client, column, probability), share in zip(assignments[order], shares, strict=True)
     ]
 
 

@@ -53,6 +53,8 @@ class LocalWork:
         weight_decay: Of SGD (L2).
         remainder: What becomes of a pass's last, smaller batch: "keep" (default) or "drop" it. A
             shard smaller than one batch is always one batch.
+        share: The share of these steps that is made, at least one: less than 1 for a client that
+            was recruited in part.
     """
 
     batch_size: int
@@ -62,6 +64,7 @@ class LocalWork:
     momentum: float = 0.0
     weight_decay: float = 0.0
     remainder: Literal["keep", "drop"] = "keep"
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +123,14 @@ class ClientFailure:
     """A turn that came to nothing: recorded, never fatal.
 
     `partial` is here for the same purpose as in `ClientUpdate`: a chunk may end with a failure.
+    `turn` is False if the client failed to evaluate a model, not to train it.
     """
 
     address: Address
     reason: str
     detail: str = ""
     partial: PartialSum | None = None
+    turn: bool = True
 
 
 @dataclass(frozen=True, slots=True)

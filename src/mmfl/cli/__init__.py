@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from typing import TextIO
 
 import typer
 
 from mmfl import __version__
 from mmfl.cli import auction, check, compare, data, run, status
-from mmfl.errors import MmflError
+from mmfl.errors import MmflError, MmflWarning
 
 __all__ = ["app", "main"]
 
@@ -45,8 +47,22 @@ def _main(
     """Train several models at once over one pool of federated clients, fairly."""
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning is one line, whoever warns."""
+    name = "" if issubclass(category, MmflWarning) else f"{category.__name__}: "
+    typer.echo(f"mmfl: warning: {name}{' '.join(str(message).split())}", err=True)
+
+
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and exit code 2."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except MmflError as error:

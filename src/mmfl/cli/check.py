@@ -37,6 +37,13 @@ def check(
             f"task {task}: {weights.layout.size:,} weights in {len(weights)} tensors, "
             f"{points} examples per client"
         )
+    if population.recruited is not None:
+        outcome = population.recruited.outcome
+        found = ", ".join(
+            f"{task} {take_up:,.4g}"
+            for task, take_up in zip(outcome.bids.tasks, outcome.take_up.tolist(), strict=True)
+        )
+        typer.echo(f"recruited: {found} clients for {outcome.spent:.4g}")
     typer.echo(
         f"{config}: fine; {len(params)} tasks, {population.count} clients of which "
         f"{len(population.active(1))} are active in round 1, {experiment.rounds} rounds"

@@ -54,6 +54,8 @@ def run(
         return f"after round {done} of {experiment.rounds}" if done else "before the first round"
 
     with stopped_by_signals(when), view, stored:
+        stored.start()
+        view.recruited(stored.hiring)
         for _, record in stored:
             done = record.round
             view.show(record)

@@ -19,7 +19,7 @@ def status(
     """Show how far a run is, or how it ended."""
     from rich.console import Console
 
-    from mmfl.cli.view import results_table, troubles
+    from mmfl.cli.view import hiring_line, results_table, troubles
     from mmfl.runs.runner import Run
 
     run = Run.load(folder)
@@ -29,6 +29,8 @@ def status(
     typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds")
     if run.rounds:
         Console(highlight=False, markup=False).print(results_table(run))
+    if run.hiring is not None:
+        typer.echo(hiring_line(run.hiring))
     for line in troubles(run):
         typer.echo(line)
     if run.fingerprint:

@@ -17,10 +17,11 @@ from mmfl.objectives import METRICS
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
+    from mmfl.runs.awards import Hiring
     from mmfl.runs.runner import Run
     from mmfl.state import RoundRecord
 
-__all__ = ["View", "results_table", "troubles"]
+__all__ = ["View", "hiring_line", "hiring_table", "results_table", "troubles"]
 
 
 class View:
@@ -46,6 +47,12 @@ class View:
         if self._live is not None:
             self._live.__exit__(None, None, None)
 
+    def recruited(self, hiring: Hiring | None) -> None:
+        """What the auction decided, before the first round."""
+        if hiring is not None:
+            self._console.print(hiring_table(hiring))
+            self._console.print(hiring_line(hiring), soft_wrap=True)
+
     def show(self, record: RoundRecord) -> None:
         """One more round is done."""
         self._failures += len(record.failures)
@@ -59,6 +66,8 @@ class View:
     def close_with(self, run: Run) -> None:
         """The result, after the last round."""
         self._console.print(results_table(run))
+        if run.hiring is not None:
+            self._console.print(hiring_line(run.hiring), soft_wrap=True)
         for line in troubles(run):
             self._console.print(line, soft_wrap=True)
         self._console.print(
@@ -111,6 +120,29 @@ def results_table(run: Run) -> Table:
     table.add_row("mean", _share(run.mean), "", "")
     table.add_row("variance", _share(run.variance), "", "")
     return table
+
+
+def hiring_table(hiring: Hiring) -> Table:
+    """What the auction did for each task."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("recruited for")
+    for title in ("willing", "take-up", "price", "spend"):
+        table.add_column(title, justify="right")
+    for name, task in hiring.tasks.items():
+        price = "its bid" if task.price is None and task.winners else _share(task.price)
+        spend = f"{task.spend:.4g}"
+        table.add_row(name, f"{task.willing:,}", f"{task.take_up:,.4g}", price, spend)
+    return table
+
+
+def hiring_line(hiring: Hiring) -> str:
+    """What the auction cost, in one line."""
+    of = "" if hiring.budget is None else f" of {hiring.budget:g}"
+    paid = "" if hiring.paid is None else f"; {hiring.paid:.4g} was paid"
+    return (
+        f"{hiring.mechanism}: {hiring.spent:.4g}{of} is promised, min take-up "
+        f"{hiring.min_take_up:,.4g}{paid}"
+    )
 
 
 def _title(kinds: Set[str]) -> str:

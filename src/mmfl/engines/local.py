@@ -51,7 +51,7 @@ __all__ = ["Local", "LocalEngine"]
 SMALL = 3e7
 """A turn of fewer samples x weights than this is small: it is dispatched with its whole chunk."""
 
-_OURS = ("aggregator", "allocator", "engine", "local", "score")
+_OURS = ("aggregator", "allocator", "engine", "local", "recruitment", "score")
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
 
 

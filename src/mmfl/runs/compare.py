@@ -229,7 +229,7 @@ class _Data:
         if found is None:
             found = Shelf(self._data_dir).hashes(experiment)
             self._known.append((sets, found))
-        return found
+        return found | experiment.files()
 
 
 def _holds(folder: Path, experiment: Experiment, data: _Data) -> bool:
@@ -247,13 +247,17 @@ def _holds(folder: Path, experiment: Experiment, data: _Data) -> bool:
     if found.status != "finished":
         return False
     ours = data.hashes(experiment)
-    other = [task for task, was in found.data.items() if was != ours.get(task)]
+    other = [name for name, was in found.data.items() if was != ours.get(name)]
     if other:
         raise OtherRunError(
-            f"{str(folder)!r} holds a run on other data than task {other[0]!r} has now; choose "
+            f"{str(folder)!r} holds a run on other data than {_what(other[0])} has now; choose "
             "another folder (--out)"
         )
     return True
+
+
+def _what(name: str) -> str:
+    return name if name == "recruitment.bids" else f"task {name!r}"
 
 
 def _only_begun(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -12,12 +13,15 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.fairness import merit, variance, worst
 from mmfl.loop import Rounds, rounds
+from mmfl.runs.awards import Hiring, hiring, save_recruitment, settle
 from mmfl.runs.store import RunStore, free_folder
 from mmfl.state import RoundRecord, State
 from mmfl.turns import Population
@@ -43,6 +47,7 @@ class Run:
             clients' turns it got.
         metrics: By task: the metric's kind, and whether "higher" or "lower" is better.
         history: By task: the metric after each round (as last measured; NaN before).
+        hiring: The auction before round one; None if there was none.
         failures: How many turns came to nothing.
         complaint: Why, most often; "" if none did.
         reason: Why the run failed, if it did.
@@ -62,6 +67,7 @@ class Run:
     tasks: dict[str, dict[str, Any]]
     metrics: dict[str, tuple[str, str]]
     history: dict[str, list[float]]
+    hiring: Hiring | None
     failures: int
     complaint: str
     reason: str
@@ -96,6 +102,7 @@ class Run:
                 tasks[name] = {"metric": metric, "accuracy": accuracy, "loss": loss}
                 tasks[name]["clients"] = clients
                 kinds[name] = (kind, better)
+            hired = hiring(store)
             failures = store.rows("SELECT count(*) FROM failure")[0][0]
             often = store.rows(
                 "SELECT reason, min(detail), count(*) FROM failure "
@@ -111,6 +118,7 @@ class Run:
             tasks=tasks,
             metrics=kinds,
             history=history,
+            hiring=hired,
             failures=failures,
             complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
             reason=meta.get("reason", ""),
@@ -166,6 +174,13 @@ class Run:
             "failures": self.failures,
             "tasks": self.tasks,
         }
+        if self.hiring is not None:
+            found["recruitment"] = {
+                **dataclasses.asdict(self.hiring),
+                "spent": self.hiring.spent,
+                "paid": self.hiring.paid,
+                "min_take_up": self.hiring.min_take_up,
+            }
         return json.dumps(_no_nan(found))
 
 
@@ -173,8 +188,12 @@ class StoredRounds(Rounds):
     """Rounds that are stored before they are yielded.
 
     Attributes:
-        folder: The run directory; final once the first round is there.
+        folder: The run directory; final once `start` was called, or the first round is there.
+        hiring: The auction before round one, if there is one; known from then on.
     """
+
+    hiring: Hiring | None = None
+    _started = False
 
     def __init__(
         self,
@@ -188,6 +207,16 @@ class StoredRounds(Rounds):
         self.folder = free_folder(out) if renumber else out
         super().__init__(self._stored(experiment, data_dir, engine, out if renumber else None))
 
+    def __next__(self) -> tuple[State, RoundRecord]:
+        self.start()
+        return super().__next__()
+
+    def start(self) -> None:
+        """Set everything up and hold the auction; the first round does so if this is not called."""
+        if not self._started:
+            self._started = True
+            next(self._generator)
+
     def _stored(
         self,
         experiment: Experiment,
@@ -200,16 +229,24 @@ class StoredRounds(Rounds):
         start = time.perf_counter()
         with _ready(experiment, data_dir, given) as engine:
             # Whatever is wrong with data, clients or models shows here, before a folder is made.
-            Population.of(engine.federation, engine.experiment)
+            population = Population.of(engine.federation, engine.experiment)
+            hired = population.recruited
+            ids = np.asarray(engine.federation.clients, dtype=np.int64)
             state = State.first(engine.initial(), engine.experiment.lineage)
             with closing(self._create(engine, wanted)) as store:
                 store.note(seconds_setup=repr(time.perf_counter() - start))
                 status = "failed"
                 try:
+                    if hired is not None:
+                        save_recruitment(store, hired, ids)
+                        self.hiring = hiring(store)
+                    yield cast(Any, None)  # to `start`
                     for state, record in rounds(experiment, engine=engine, state=state):  # noqa: B020
                         store.add(state, record)
                         yield state, record
                     store.save_models(state.params)
+                    if hired is not None:
+                        settle(store, hired, ids)
                     store.note(fingerprint=state.fingerprint)
                     status = "finished"
                 except (GeneratorExit, KeyboardInterrupt):
@@ -226,7 +263,8 @@ class StoredRounds(Rounds):
         """The store; if another process took the number meanwhile, under the next one."""
         while True:
             try:
-                return RunStore.create(self.folder, engine.experiment, engine.data())
+                experiment = engine.experiment
+                return RunStore.create(self.folder, experiment, engine.data() | experiment.files())
             except StoreError:
                 if wanted is None or not self.folder.exists():
                     raise

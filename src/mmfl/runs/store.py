@@ -2,7 +2,8 @@
 
     experiment.toml       the resolved experiment
     environment.json      versions, machine, command, time of the start, SHA-256 of the data
-    run.sqlite            tables meta, task, round, round_task, failure (below)
+    run.sqlite            tables meta, task, round, round_task, failure (below); auction, award
+                          (see `mmfl.runs.awards`)
     models/<task>.safetensors     the final weights
 
 `run.sqlite` is in WAL mode while the run goes on, and only the coordinator writes. The column
@@ -20,7 +21,7 @@ import sqlite3
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib import metadata
@@ -53,7 +54,14 @@ CREATE TABLE round_task (
     difficulty REAL, metric REAL, loss REAL, PRIMARY KEY (round, task));
 CREATE TABLE failure (
     round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
-    client INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL);
+    client INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL, turn INTEGER NOT NULL);
+CREATE TABLE auction (
+    task INTEGER PRIMARY KEY REFERENCES task(number), willing INTEGER NOT NULL,
+    winners INTEGER NOT NULL, take_up REAL NOT NULL, price REAL, spend REAL NOT NULL,
+    bids BLOB NOT NULL);
+CREATE TABLE award (
+    task INTEGER NOT NULL REFERENCES task(number), client INTEGER NOT NULL, bid REAL NOT NULL,
+    participation REAL NOT NULL, payment REAL NOT NULL, paid REAL, PRIMARY KEY (task, client));
 """
 
 
@@ -167,6 +175,7 @@ class RunStore:
         whole = (record.round, record.active, record.samples, record.fresh, *times)
         failures = [
             (f.address.round, number[f.address.task], f.address.client, f.reason, f.detail[:500])
+            + (f.turn,)
             for f in record.failures
         ]
         with _trouble("write", self.folder), self._database:
@@ -174,7 +183,12 @@ class RunStore:
                 "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*whole, state.chain, blob)
             )
             self._database.executemany("INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            self._database.executemany("INSERT INTO failure VALUES (?, ?, ?, ?, ?)", failures)
+            self._database.executemany("INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?)", failures)
+
+    def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Write many rows with one statement, all of them or none."""
+        with _trouble("write", self.folder), self._database:
+            self._database.executemany(statement, rows)
 
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
