@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.loop import Rounds, rounds
     from mmfl.runs.compare import compare
-    from mmfl.runs.runner import Run, run
+    from mmfl.runs.result import Run
+    from mmfl.runs.runner import run
 
 __all__ = ["Experiment", "Rounds", "Run", "__version__", "compare", "rounds", "run"]
 
@@ -24,7 +25,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Experiment": "mmfl.experiment",
     "Rounds": "mmfl.loop",
-    "Run": "mmfl.runs.runner",
+    "Run": "mmfl.runs.result",
     "compare": "mmfl.runs.compare",
     "rounds": "mmfl.loop",
     "run": "mmfl.runs.runner",

@@ -39,7 +39,8 @@ def run(
     """Train all tasks of an experiment, and store the run."""
     from mmfl.cli.view import View
     from mmfl.experiment import Experiment
-    from mmfl.runs.runner import Run, stored_rounds
+    from mmfl.runs.result import Run
+    from mmfl.runs.runner import stored_rounds
 
     if allow_imports:
         find_modules(config)

@@ -20,7 +20,7 @@ def status(
     from rich.console import Console
 
     from mmfl.cli.view import hiring_line, results_table, troubles
-    from mmfl.runs.runner import Run
+    from mmfl.runs.result import Run
 
     run = Run.load(folder)
     if json:

@@ -18,7 +18,7 @@ from mmfl.objectives import METRICS
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.runs.awards import Hiring
-    from mmfl.runs.runner import Run
+    from mmfl.runs.result import Run
     from mmfl.state import RoundRecord
 
 __all__ = ["View", "hiring_line", "hiring_table", "results_table", "troubles"]

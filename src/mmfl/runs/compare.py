@@ -21,7 +21,8 @@ from mmfl.data.load import Shelf
 from mmfl.errors import ConfigError, InputError, MmflError, StoreError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
-from mmfl.runs.runner import Run, stored_rounds
+from mmfl.runs.result import Run
+from mmfl.runs.runner import stored_rounds
 from mmfl.state import RoundRecord
 from mmfl.turns import Population
 

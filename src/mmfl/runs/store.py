@@ -174,9 +174,8 @@ class RunStore:
         blob = pack_assignments(record.assignments)
         whole = (record.round, record.active, record.samples, record.fresh, *times)
         failures = [
-            (f.address.round, number[f.address.task], f.address.client, f.reason, f.detail[:500])
-            + (f.turn,)
-            for f in record.failures
+            (at.round, number[at.task], at.client, f.reason, f.detail[:500], f.turn)
+            for at, f in ((f.address, f) for f in record.failures)
         ]
         with _trouble("write", self.folder), self._database:
             self._database.execute(

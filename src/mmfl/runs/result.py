@@ -1,0 +1,193 @@
+"""A run as its directory tells it, finished or not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import platform
+import statistics
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmfl.fairness import merit, variance, worst
+from mmfl.runs.awards import Hiring, hiring
+from mmfl.runs.store import RunStore
+
+__all__ = ["Run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its directory tells it; all results are on the test split.
+
+    Attributes:
+        folder: The run directory.
+        data: By task: the SHA-256 of its data, as far as the run knew it.
+        status: "running", "stopped", "failed", "finished", or "interrupted": the process is gone.
+        rounds: Rounds done.
+        planned: Rounds planned.
+        fingerprint: SHA-256 over assignments, scores and weights; "" before the end.
+        tasks: By task: metric, accuracy (None if the metric is another), loss, and the number of
+            clients' turns it got.
+        metrics: By task: the metric's kind, and whether "higher" or "lower" is better.
+        history: By task: the metric after each round (as last measured; NaN before).
+        hiring: The auction before round one; None if there was none.
+        failures: How many turns came to nothing.
+        complaint: Why, most often; "" if none did.
+        reason: Why the run failed, if it did.
+        samples: Training examples processed, each pass counted.
+        seconds: Of the round loop.
+        seconds_train: Of that, training and aggregation.
+        seconds_evaluate: Of that, measuring.
+        seconds_setup: Before the loop: data, workers, initial weights.
+    """
+
+    folder: Path
+    data: dict[str, str]
+    status: str
+    rounds: int
+    planned: int
+    fingerprint: str
+    tasks: dict[str, dict[str, Any]]
+    metrics: dict[str, tuple[str, str]]
+    history: dict[str, list[float]]
+    hiring: Hiring | None
+    failures: int
+    complaint: str
+    reason: str
+    samples: int
+    seconds: float
+    seconds_train: float
+    seconds_evaluate: float
+    seconds_setup: float
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Read a run directory, finished or not."""
+        with closing(RunStore.open(Path(folder))) as store:
+            meta = store.meta()
+            data = store.data()
+            whole = store.rows(
+                "SELECT count(*), total(samples), total(seconds), total(seconds_train), "
+                "total(seconds_evaluate) FROM round"
+            )[0]
+            history: dict[str, list[float]] = {}
+            tasks: dict[str, dict[str, Any]] = {}
+            kinds: dict[str, tuple[str, str]] = {}
+            for number, name, kind, better in store.tasks():
+                rows = store.rows(
+                    "SELECT metric, loss, clients FROM round_task WHERE task = ? ORDER BY round",
+                    number,
+                )
+                history[name] = [math.nan if row[0] is None else row[0] for row in rows]
+                metric, loss, _ = rows[-1] if rows else (None, None, 0)
+                clients = sum(row[2] for row in rows)
+                accuracy = metric if kind == "accuracy" else None
+                tasks[name] = {"metric": metric, "accuracy": accuracy, "loss": loss}
+                tasks[name]["clients"] = clients
+                kinds[name] = (kind, better)
+            hired = hiring(store)
+            failures = store.rows("SELECT count(*) FROM failure")[0][0]
+            often = store.rows(
+                "SELECT reason, min(detail), count(*) FROM failure "
+                "GROUP BY reason ORDER BY count(*) DESC LIMIT 1"
+            )
+        return cls(
+            folder=Path(folder),
+            data=data,
+            status=_status(meta),
+            rounds=whole[0],
+            planned=int(meta.get("rounds", whole[0])),
+            fingerprint=meta.get("fingerprint", ""),
+            tasks=tasks,
+            metrics=kinds,
+            history=history,
+            hiring=hired,
+            failures=failures,
+            complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
+            reason=meta.get("reason", ""),
+            samples=int(whole[1]),
+            seconds=whole[2],
+            seconds_train=whole[3],
+            seconds_evaluate=whole[4],
+            seconds_setup=float(meta.get("seconds_setup", "nan")),
+        )
+
+    @property
+    def merits(self) -> list[float]:
+        """The tasks' last metrics as numbers of which more is better, NaN where not measured.
+
+        Where lower is better, an error e counts as 1 - e.
+        """
+        values = []
+        for name, task in self.tasks.items():
+            metric = math.nan if task["metric"] is None else task["metric"]
+            values.append(merit(metric, self.metrics[name][1]))
+        return values
+
+    @property
+    def worst(self) -> float:
+        """The worst task's merit; NaN if one of them is unknown."""
+        return worst(self.merits)
+
+    @property
+    def mean(self) -> float:
+        """The tasks' mean merit; NaN if one of them is not finite."""
+        merits = self.merits
+        return statistics.fmean(merits) if all(map(math.isfinite, merits)) else math.nan
+
+    @property
+    def variance(self) -> float:
+        """Population variance of the merit over tasks."""
+        return variance(self.merits)
+
+    def to_json(self) -> str:
+        """The object that ``mmfl run --json`` prints."""
+        found = {
+            "run_dir": str(self.folder),
+            "fingerprint": self.fingerprint,
+            "rounds": self.rounds,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "seconds_train": self.seconds_train,
+            "seconds_evaluate": self.seconds_evaluate,
+            "seconds_setup": self.seconds_setup,
+            "worst": self.worst,
+            "mean": self.mean,
+            "variance": self.variance,
+            "failures": self.failures,
+            "tasks": self.tasks,
+        }
+        if self.hiring is not None:
+            found["recruitment"] = {
+                **dataclasses.asdict(self.hiring),
+                "spent": self.hiring.spent,
+                "paid": self.hiring.paid,
+                "min_take_up": self.hiring.min_take_up,
+            }
+        return json.dumps(_no_nan(found))
+
+
+def _status(meta: Mapping[str, str]) -> str:
+    """The status, unless it says "running" and the process on this machine is no more."""
+    status = meta.get("status", "running")
+    if status == "running" and meta.get("host") == platform.node():
+        try:
+            os.kill(int(meta["pid"]), 0)
+        except ProcessLookupError:
+            return "interrupted"
+        except OSError:
+            pass
+    return status
+
+
+def _no_nan(value: Any) -> Any:
+    """JSON has no NaN: what was not measured is null."""
+    if isinstance(value, dict):
+        return {key: _no_nan(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
