@@ -13,8 +13,11 @@ from mmfl.data.preparation import Augment, Auto, Given, Half, Nothing, Standard
 from mmfl.engines import Inline, Local
 from mmfl.evaluate import Error, Loss, RelativeLoss
 from mmfl.experiment import Clients, Evaluate, Experiment, LocalOverride, LocalTraining, Task
+from mmfl.market import BudgetFair, GMMFair, MaxMinFair, RandomWithinBudget, ValueThreshold
+from mmfl.market.sources import Beta, Csv, Exponential, IncreasingLinear, TruncatedNormal
 from mmfl.models import Cnn, Mlp, PreactResnet
 from mmfl.objectives import Accuracy, CrossEntropy, Huber, MeanSquaredError, TopK
+from mmfl.recruiting import Recruiting
 from mmfl.schedule import Constant, Inverse
 
 positive = st.floats(0, 1e300, exclude_min=True)
@@ -85,6 +88,42 @@ settings_of_local = st.builds(
 )
 
 
+bid_models = st.one_of(
+    st.builds(Beta, positive, positive, positive),
+    st.builds(Exponential, positive),
+    st.just(IncreasingLinear(0.25, 3.0)),
+    st.builds(TruncatedNormal, st.floats(0, 1e6), positive),
+)
+mechanisms = st.one_of(
+    st.builds(BudgetFair, positive, st.sampled_from(["critical", "share"])),
+    st.builds(GMMFair, positive),
+    st.builds(MaxMinFair, positive, st.sampled_from(["critical", "share"]), st.booleans()),
+    st.builds(RandomWithinBudget, positive, st.integers(0, 2**63 - 1)),
+    st.builds(ValueThreshold, positive),
+)
+policies = st.fixed_dictionaries(
+    {
+        "fraction": st.sampled_from(["probability", "work"]),
+        "dropouts": st.sampled_from(["paid", "unpaid"]),
+        "empty": st.sampled_from(["stop", "leave_out"]),
+    }
+)
+
+
+@st.composite
+def recruitments(draw: st.DrawFn, names: list[str]) -> Recruiting:
+    mechanism, policy = draw(mechanisms), draw(policies)
+    if draw(st.booleans()):
+        return Recruiting(mechanism, Csv(draw(st.text(min_size=1))), **policy)
+    return Recruiting(
+        mechanism,
+        draw(bid_models),
+        draw(st.dictionaries(st.sampled_from(names), bid_models)),
+        draw(st.floats(0, 1)),
+        **policy,
+    )
+
+
 @st.composite
 def tasks(draw: st.DrawFn, name: str) -> Task:
     own = draw(settings_of_local)
@@ -111,13 +150,11 @@ def experiments(draw: st.DrawFn) -> Experiment:
     count = draw(st.integers(1, 5))
     each = st.lists(st.floats(0, 1), min_size=count, max_size=count).filter(any).map(tuple)
     names = st.from_regex(r"[A-Za-z0-9_é][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
+    chosen = draw(st.lists(names, min_size=1, max_size=3, unique_by=str.casefold))
     return Experiment(
         rounds=draw(counts),
         clients=Clients(count, draw(share | each)),
-        tasks=tuple(
-            draw(tasks(name))
-            for name in draw(st.lists(names, min_size=1, max_size=3, unique_by=str.casefold))
-        ),
+        tasks=tuple(draw(tasks(name)) for name in chosen),
         seed=draw(st.integers(0, 2**63 - 1)),
         precision=draw(st.sampled_from(["float32", "bf16"])),
         kernel=draw(kernels),
@@ -128,6 +165,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
         validation=draw(st.floats(0, 1, exclude_min=True, exclude_max=True)),
         local=LocalTraining(**draw(settings_of_local)),
         allocator=draw(allocators),
+        recruitment=draw(st.none() | recruitments(chosen)),
         checks=Checks(draw(positive | st.just(math.inf))),
         evaluate=draw(st.builds(Evaluate, counts, counts)),
         engine=draw(

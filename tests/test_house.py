@@ -18,8 +18,10 @@ from mmfl.data import DATASETS, PARTITIONS
 from mmfl.data.preparation import NORMALIZATIONS
 from mmfl.engines import ENGINES
 from mmfl.evaluate import SCORES
+from mmfl.market import MECHANISMS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS
+from mmfl.recruiting import BIDS
 
 HOUSE = Path(__file__).parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(mmfl.__path__, "mmfl."))
@@ -64,7 +66,7 @@ def test_every_kind_has_its_line_in_the_documentation():
     text = (HOUSE / "docs/configuration.md").read_text()
     families = (
         *(AGGREGATORS, ALLOCATORS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS),
-        *(PARTITIONS, SCORES),
+        *(BIDS, MECHANISMS, PARTITIONS, SCORES),
     )
     kinds = [kind for family in families for kind in family.table] + ["npz", "synthetic"]
     assert [kind for kind in kinds if f"`{kind}`" not in text] == []

@@ -10,55 +10,15 @@ import numpy as np
 import pytest
 
 import mmfl
-from mmfl import Experiment
+from crowd import LAYOUT, TASKS, experiment, mock, play, step
 from mmfl.allocate import FedFair, Uniform
 from mmfl.config import component
 from mmfl.engines.mock import MockEngine
 from mmfl.errors import EngineError, InputError
 from mmfl.evaluate import Loss
-from mmfl.params import Layout, Params
+from mmfl.params import Params
 from mmfl.schedule import Constant, Inverse
-from mmfl.updates import ClientFailure, ClientUpdate, Evaluation, EvaluationFailure, PartialSum
-
-LAYOUT = Layout((("w", (2,)),))
-TASKS = ("a", "b", "c")
-
-
-@dataclasses.dataclass(frozen=True)
-class Crowd:
-    """A federation that is only a table of sizes."""
-
-    table: np.ndarray
-    tasks: tuple[str, ...] = TASKS
-
-    @property
-    def clients(self):
-        return range(len(self.table))
-
-    def sizes(self, clients):
-        return self.table[clients]
-
-    def able(self):
-        return np.flatnonzero((self.table > 0).any(axis=1))
-
-
-def experiment(**changes) -> Experiment:
-    text = "rounds = 4\n[clients]\ncount = 12\n"
-    text += "".join(f'[[tasks]]\nname = "{name}"\ndataset = "x"\n' for name in TASKS)
-    return dataclasses.replace(Experiment.from_toml(text), **changes)
-
-
-def step(job, params) -> ClientUpdate:
-    """Every turn moves the weights by one."""
-    delta = {"w": np.ones(2, np.float32)}
-    return ClientUpdate(job.address, delta, 5, 5, 1.0, 0.5, 0.0)
-
-
-def mock(turn=step, table=None, **options) -> MockEngine:
-    first = {name: Params(LAYOUT, np.zeros(2, np.float32)) for name in TASKS}
-    table = np.full((12, 3), 5) if table is None else table
-    changes = options.pop("changes", {})
-    return MockEngine(experiment(**changes).resolved(), Crowd(table), first, turn, **options)
+from mmfl.updates import ClientFailure, Evaluation, EvaluationFailure, PartialSum
 
 
 def test_an_engine_serves_experiments_that_differ_in_allocation_but_no_others():
@@ -69,10 +29,6 @@ def test_an_engine_serves_experiments_that_differ_in_allocation_but_no_others():
     for changes in ({"seed": 5}, {"score_split": "test"}, {"precision": "bf16"}):
         with pytest.raises(InputError, match=r"another experiment: (seed|val|prec)"):
             list(mmfl.rounds(dataclasses.replace(other, **changes), engine=engine))
-
-
-def play(engine: MockEngine):
-    return list(mmfl.rounds(engine.experiment, engine=engine))
 
 
 def test_every_active_client_has_one_turn_and_updates_are_applied():

@@ -162,3 +162,22 @@ def test_batches_have_defined_lengths_and_a_pass_repeats_no_row(size, work, leng
     assert [len(batch) for batch in found] == lengths
     one_pass = np.concatenate(found[: max(1, size // work.batch_size)])
     assert len(set(one_pass.tolist())) == len(one_pass)
+
+
+@pytest.mark.parametrize(
+    ("work", "share", "steps"),
+    [
+        ({"epochs": 2}, 0.5, 7),  # of 14: two passes of 7 batches
+        ({"epochs": 2, "remainder": "drop"}, 0.5, 6),
+        ({"steps": 9}, 1 / 3, 3),
+        ({"steps": 9}, 0.01, 1),  # at least one
+        ({"epochs": 1}, 0.999, 7),
+    ],
+)
+def test_a_client_recruited_in_part_makes_that_share_of_the_steps(work, share, steps):
+    def rows(share):
+        made = LocalWork(10, 0.1, **work, share=share)
+        return [batch.tolist() for batch in batches(65, made, rng=stream(0, "share"))]
+
+    whole = rows(1.0)
+    assert rows(share) == whole[:steps]
