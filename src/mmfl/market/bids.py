@@ -97,24 +97,22 @@ class Bids:
         return found
 
 
-def ranked(values: Floats) -> Ints:
+def ranked(values: Floats, inorder: Floats) -> Ints:
     """The places of `values` by ascending value, equal values by ascending place.
 
-    The same as ``argsort(kind="stable")`` and several times as fast on large arrays: a plain
-    argsort, then the places of equal values are put in order by sorting whole numbers.
+    The same as ``argsort(kind="stable")`` and two to three times as fast on large arrays, given the
+    same values `inorder`: a plain argsort, and if any values are equal, their places are put in
+    order by a sort of whole numbers (number of the value x length + place).
     """
     order: Ints = np.argsort(values)
-    inorder = values[order]
-    fresh = np.empty(len(values), dtype=np.int64)
-    if len(values):
-        fresh[0] = 0
-        np.not_equal(inorder[1:], inorder[:-1], out=fresh[1:], casting="unsafe")
-    if fresh.sum() == len(values) - 1:  # no two are equal
-        return order
-    run = np.cumsum(fresh, out=fresh) * len(values)
-    order += run
-    order.sort()
-    order -= run
+    fresh = inorder[1:] != inorder[:-1]
+    if not fresh.all():
+        value = np.zeros(len(values), dtype=np.int64)
+        np.cumsum(fresh, out=value[1:])
+        value *= len(values)
+        order += value
+        order.sort()
+        order -= value
     return order
 
 
@@ -146,8 +144,8 @@ def _checked(bids: Any) -> Floats:
         table = _numbers(table)
     if table.dtype.kind not in "fiu":
         raise InputError(f"bids must be numbers, got an array of {table.dtype}")
-    values = table.astype(np.float64)
-    values += 0.0  # -0.0 becomes 0.0
+    values = np.empty(table.shape, order="F")  # tasks are read one by one
+    np.add(table, 0.0, out=values)  # -0.0 becomes 0.0
     if values.size:
         lowest = values.min()
         if np.isnan(lowest) or lowest < 0:

@@ -121,7 +121,7 @@ def recruited(
             tied = rows[column[rows] == cut[s]]
             joins[tied[len(tied) - (len(rows) - k[s]) :], s] = False
             rows = np.flatnonzero(joins[:, s])
-        winners.append(rows[ranked(column[rows])])
+        winners.append(rows[ranked(column[rows], bids.ascending[s, : k[s]])])
     x = joins.astype(np.float64)
     if price is None:
         payment, price = np.where(joins, bids.values, 0.0), [None] * S
