@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks bench_auctions clean
+.PHONY: run test lint format five_tasks recruited bench_auctions clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -25,6 +25,10 @@ format: .venv/test.stamp
 five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, four seeds (needs MMFL_DATA)
 	@$(BIN)/mmfl compare experiments/five_tasks.toml --seeds 0-3 --out runs/five_tasks \
 		--vary 'allocator=fed_fair,{kind="fed_fair",sampling="stratified",floor=1},uniform,round_robin'
+
+recruited: .venv/run.stamp  ## slow: five auctions recruit clients for three embedded models, five seeds
+	@$(BIN)/mmfl compare experiments/recruited.toml --seeds 0-4 --out runs/recruited \
+		--vary 'recruitment.mechanism={kind="max_min_fair",budget=6.0},{kind="gmm_fair",budget=6.0},{kind="budget_fair",budget=6.0},{kind="greedy_within_budget",budget=6.0},{kind="random_within_budget",budget=6.0}'
 
 bench_auctions: .venv/run.stamp  ## a million clients, ten tasks: auctions against a sort of the same table
 	@$(BIN)/python benchmarks/auctions.py --out benchmarks/results/auctions.json
