@@ -126,3 +126,11 @@ def test_any_text_is_read_or_refused(text):
     key = text.partition("=")[0].strip()
     assert all(one.startswith(f"{key}=") for (one,) in found.values())
     assert all(found)
+
+
+def test_what_all_tables_of_a_list_share_is_not_in_their_names():
+    one, other = '{kind="a", budget=6.0}', '{kind="b", budget=6.0, seed=3}'
+    assert list(read_vary([f"mechanism={one},{other}"])) == ["a", "b seed=3"]
+    other = '{kind="b", budget=7.0}'
+    assert list(read_vary([f"mechanism={one},{other}"])) == ["a budget=6.0", "b budget=7.0"]
+    assert list(read_vary([f"mechanism={one},c"])) == ["a budget=6.0", "c"]

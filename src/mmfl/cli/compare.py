@@ -196,7 +196,9 @@ def _draw(variants: list[Variant], comparison: Comparison, figure: Path | None) 
     active = first.clients.active
     busy = ""
     if isinstance(active, float) and active < 1:
-        busy = f", {round(active * first.clients.count)} active in a round"
+        some = round(active * first.clients.count)
+        share = f"{some}" if first.recruitment is None else f"{active:.0%} of those recruited"
+        busy = f", {share} active in a round"
     seeds = [str(seed) for seed in variants[0].seeds]
     note = (
         f"{first.rounds} rounds, {first.clients.count} clients{busy}, "

@@ -42,8 +42,10 @@ def read_vary(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
             raise ConfigError(f"--vary takes key=a,b (e.g. allocator.alpha=1,3,5), got {text!r}")
         if keys.count(key) > 1:
             raise ConfigError(f"--vary {key} is given twice; put its values into one list")
-        called = _called(key, keys)
-        axes.append([(_label(key, called, value), f"{key}={value}") for value in options])
+        called, values = _called(key, keys), [_value(option) for option in options]
+        same = _in_all(values)
+        labels = [_label(key, called, value, same) for value in values]
+        axes.append([(label, f"{key}={o}") for label, o in zip(labels, options, strict=True)])
     variants: dict[str, tuple[str, ...]] = {}
     for choice in product(*axes):
         name = " ".join(label for label, _ in choice) or "as is"
@@ -82,14 +84,30 @@ def _called(key: str, keys: Sequence[str]) -> str:
     return key
 
 
-def _label(key: str, called: str, text: str) -> str:
-    """How a value is called: a kind by itself, a number with (the end of) its key."""
+def _value(text: str) -> Any:
     try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
-        value = text
+        return text
+
+
+def _in_all(values: Sequence[Any]) -> set[str]:
+    """Keys, `kind` apart, that all of several tables set to the same value: they tell no apart."""
+    if len(values) < 2 or not all(isinstance(value, Mapping) for value in values):
+        return set()
+    first, *others = values
+    return {
+        name
+        for name, one in first.items()
+        if name != "kind" and all(name in other and other[name] == one for other in others)
+    }
+
+
+def _label(key: str, called: str, value: Any, same: set[str]) -> str:
+    """How a value is called: a kind by itself, a number with (the end of) its key."""
     if isinstance(value, Mapping):
-        rest = [f"{name}={_plain(one)}" for name, one in value.items() if name != "kind"]
+        names = [name for name in value if name != "kind" and name not in same]
+        rest = [f"{name}={_plain(value[name])}" for name in names]
         return " ".join([str(value.get("kind", key)), *rest])
     if isinstance(value, str) and (key.endswith("kind") or "." not in key):
         return value
