@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.errors import InputError
 from mmfl.market.bids import Bids, Floats, Ints, ranked
 
 __all__ = ["Fraction", "Mechanism", "Recruitment", "Stop", "recruited"]
@@ -78,6 +79,9 @@ class Recruitment:
     def utility(self, costs: npt.ArrayLike) -> Floats:
         """(N) each client's gain if these are its true costs: sum of pay - x * cost over tasks."""
         true = Bids.of(costs).values
+        if true.shape != self.bids.shape:
+            N, S = self.bids.shape
+            raise InputError(f"costs must be {N} clients x {S} tasks like the bids")
         joins = self.participation > 0
         effort = np.where(joins, self.participation * np.where(joins, true, 0.0), 0.0)
         found: Floats = (self.payment - effort).sum(axis=1)
