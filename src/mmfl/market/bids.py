@@ -137,7 +137,7 @@ def positive(value: object, name: str) -> float:
     try:
         amount = float(value)
     except OverflowError:  # a whole number or a fraction beyond all floats
-        amount = math.inf if value > 0 else -math.inf
+        amount = -math.inf if value < 0 else math.inf
     if not math.isfinite(amount) or amount <= 0:
         raise InputError(f"{name} must be finite and > 0, got {amount:g}")
     return amount

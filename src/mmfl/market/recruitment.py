@@ -19,7 +19,7 @@ Stop = Literal["exhausted", "budget"]
 
 
 class Fraction(NamedTuple):
-    """A client that a task recruits in part."""
+    """A client that a task recruits in part: x in (0, 1], paid x times its bid."""
 
     user: int
     participation: float
@@ -34,9 +34,10 @@ class Recruitment:
         bids: What was bid.
         participation: (N, S) x in [0, 1]: 1 = trains the task, 0 < x < 1 = trains it in part.
         payment: (N, S) what each client is paid for each task.
-        winners: Per task, the rows of the clients that participate fully, in joining order.
+        winners: Per task, the rows of the clients that joined fully, in joining order.
         price: Per task, what each of its winners is paid; None if that differs, or nobody won.
-        fractional: Per task, the client that participates in part; None if there is none.
+        fractional: Per task, the client that joined last and in part (or for all of its bid, if
+            the money sufficed for x = 1), paid x times its bid; None if there is none.
         stop: Why no more clients joined: some task has no further willing client ("exhausted"),
             or the money does not suffice ("budget"). None where this is not said for all tasks.
     """
