@@ -35,7 +35,7 @@ DISTINCT = ("plain", "skewed")
 
 
 @with_budget
-@settings(max_examples=45)
+@settings(max_examples=25)
 @given(case=cases())
 def test_the_budget_is_kept_in_exact_arithmetic(rule, case):
     outcome = BUDGETED[rule](*case)
@@ -43,7 +43,7 @@ def test_the_budget_is_kept_in_exact_arithmetic(rule, case):
 
 
 @pytest.mark.parametrize("rule", FIXED_SHARE)
-@settings(max_examples=45)
+@settings(max_examples=25)
 @given(case=cases())
 def test_each_task_keeps_to_its_share_where_that_is_fixed(rule, case):
     outcome = BUDGETED[rule](*case)
@@ -53,7 +53,7 @@ def test_each_task_keeps_to_its_share_where_that_is_fixed(rule, case):
 
 
 @with_budget
-@settings(max_examples=45)
+@settings(max_examples=25)
 @given(case=cases(most=8), place=st.integers(0, 7), nudge=st.floats(-4, 4))
 def test_the_budget_is_kept_where_bids_fit_all_but_exactly(rule, case, place, nudge):
     """Budgets a few 1e-10 beside an exact fit: on either side of what still counts as enough."""
@@ -75,7 +75,7 @@ def test_a_posted_price_keeps_to_no_budget():
 
 
 @every
-@settings(max_examples=45)
+@settings(max_examples=25)
 @given(case=cases())
 def test_winners_are_paid_their_bid_or_more_in_exact_arithmetic(rule, case):
     outcome = RULES[rule](*case)
@@ -93,7 +93,7 @@ def test_winners_are_paid_their_bid_or_more_in_exact_arithmetic(rule, case):
 
 
 @every
-@settings(max_examples=45)
+@settings(max_examples=25)
 @given(case=cases())
 def test_unwilling_users_never_take_part(rule, case):
     outcome = RULES[rule](*case)
@@ -110,7 +110,7 @@ def test_these_pay_exactly_the_bid(rule, case):
     assert outcome.price == (None,) * case.bids.shape[1]
 
 
-@settings(max_examples=45)
+@settings(max_examples=25)
 @given(case=cases())
 @every
 def test_cheaper_users_go_first_and_equal_ones_by_their_row(rule, case):
@@ -191,7 +191,7 @@ def test_scaling_by_any_factor_scales_the_payments(rule, case, c):
 
 
 @every
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(case=cases(most=40), data=st.data())
 def test_lowering_ones_bid_never_lowers_ones_participation(rule, case, data):
     N, S = case.bids.shape
@@ -212,7 +212,7 @@ def test_lowering_ones_bid_never_lowers_ones_participation(rule, case, data):
 
 
 @with_budget
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(case=cases(most=60), more=st.floats(0, 1) | st.floats(0, 1e-6))
 def test_a_larger_budget_never_lowers_the_minimum(rule, case, more):
     before = BUDGETED[rule](*case)
