@@ -253,10 +253,11 @@ def _numbers(text: str, option: str) -> list[float]:
     import re
 
     from mmfl.errors import InputError
+    from mmfl.sentences import short
 
     found: list[float] = []
     for part in text.split(","):
-        ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", part)
+        ends = re.fullmatch(r"\s*(\d{1,15})\s*-\s*(\d{1,15})\s*", part)
         if ends and int(ends[1]) <= int(ends[2]) < int(ends[1]) + 10_000:
             found += map(float, range(int(ends[1]), int(ends[2]) + 1))
             continue
@@ -264,7 +265,7 @@ def _numbers(text: str, option: str) -> list[float]:
             found.append(float(part))
         except ValueError:
             raise InputError(
-                f"{option} takes amounts like 10,20,29 or 1-60, got {text!r}"
+                f"{option} takes amounts like 10,20,29 or 1-60, got {short(text)}"
             ) from None
     for amount in found:
         if not 0 < amount < float("inf"):

@@ -29,6 +29,7 @@ SLACK = 1e-9
 """`a <= c` means `a <= c * (1 + SLACK)`: exact ties are affordable in spite of rounding."""
 
 _RULE = "must be a number >= 0, or inf (None) for unwilling"
+_TOO_LARGE = f"a bid {_RULE}; one of them is too large for a float"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,13 @@ class Bids:
         if len(tasks) != S:
             raise InputError(f"bids have {S} columns, but {len(tasks)} tasks are named")
         for what, names in (("task", tasks), ("client", clients)):
-            if not isinstance(names, range) and len(set(names)) != len(names):
+            if isinstance(names, range):
+                continue
+            try:
+                differ = len(set(names)) == len(names)
+            except TypeError:
+                raise InputError(f"names of {what}s must be text or numbers") from None
+            if not differ:
                 raise InputError(f"two {what}s are called {_twice(names)!r}; names must differ")
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
@@ -125,7 +132,10 @@ def positive(value: object, name: str) -> float:
     """A finite number above 0, or a sentence that says what was wrong with it."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, got {short(value)}")
-    amount = float(value)
+    try:
+        amount = float(value)
+    except OverflowError:  # a whole number or a fraction beyond all floats
+        amount = -math.inf if value < 0 else math.inf
     if not math.isfinite(amount) or amount <= 0:
         raise InputError(f"{name} must be finite and > 0, got {amount:g}")
     return amount
@@ -133,7 +143,8 @@ def positive(value: object, name: str) -> float:
 
 def _checked(bids: Any) -> Floats:
     """An (N, S) table of float64 of our own, every rule checked."""
-    if isinstance(bids, np.ma.MaskedArray):
+    rows = bids if isinstance(bids, list | tuple) else ()
+    if any(isinstance(part, np.ma.MaskedArray) for part in (bids, *rows)):
         raise InputError("bids must not be a masked array; write inf where a client is unwilling")
     table = bids if isinstance(bids, np.ndarray) else _gathered(bids)
     if table.ndim != 2:
@@ -145,7 +156,10 @@ def _checked(bids: Any) -> Floats:
     if table.dtype.kind not in "fiu":
         raise InputError(f"bids must be numbers, got an array of {table.dtype}")
     values = np.empty(table.shape, order="F")  # tasks are read one by one
-    np.add(table, 0.0, out=values)  # -0.0 becomes 0.0
+    with np.errstate(over="ignore"):
+        np.add(table, 0.0, out=values)  # -0.0 becomes 0.0
+    if table.dtype.itemsize > values.itemsize and (np.isinf(values) & np.isfinite(table)).any():
+        raise InputError(_TOO_LARGE)
     if values.size:
         lowest = values.min()
         if np.isnan(lowest) or lowest < 0:
@@ -188,7 +202,7 @@ def _numbers(table: npt.NDArray[Any]) -> Floats:
     try:
         return np.where(table == None, np.inf, table).astype(np.float64)  # noqa: E711
     except OverflowError:
-        raise InputError(f"a bid {_RULE}; one of them is too large for a float") from None
+        raise InputError(_TOO_LARGE) from None
 
 
 def _twice(names: Sequence[Any]) -> Any:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.errors import InputError
 from mmfl.market.bids import Bids, Floats, Ints, ranked
 
 __all__ = ["Fraction", "Mechanism", "Recruitment", "Stop", "recruited"]
@@ -18,7 +19,7 @@ Stop = Literal["exhausted", "budget"]
 
 
 class Fraction(NamedTuple):
-    """A client that a task recruits in part."""
+    """A client that a task recruits in part: x in (0, 1], paid x times its bid."""
 
     user: int
     participation: float
@@ -33,9 +34,10 @@ class Recruitment:
         bids: What was bid.
         participation: (N, S) x in [0, 1]: 1 = trains the task, 0 < x < 1 = trains it in part.
         payment: (N, S) what each client is paid for each task.
-        winners: Per task, the rows of the clients that participate fully, in joining order.
+        winners: Per task, the rows of the clients that joined fully, in joining order.
         price: Per task, what each of its winners is paid; None if that differs, or nobody won.
-        fractional: Per task, the client that participates in part; None if there is none.
+        fractional: Per task, the client that joined last and in part (or for all of its bid, if
+            the money sufficed for x = 1), paid x times its bid; None if there is none.
         stop: Why no more clients joined: some task has no further willing client ("exhausted"),
             or the money does not suffice ("budget"). None where this is not said for all tasks.
     """
@@ -78,6 +80,9 @@ class Recruitment:
     def utility(self, costs: npt.ArrayLike) -> Floats:
         """(N) each client's gain if these are its true costs: sum of pay - x * cost over tasks."""
         true = Bids.of(costs).values
+        if true.shape != self.bids.shape:
+            N, S = self.bids.shape
+            raise InputError(f"costs must be {N} clients x {S} tasks like the bids")
         joins = self.participation > 0
         effort = np.where(joins, self.participation * np.where(joins, true, 0.0), 0.0)
         found: Floats = (self.payment - effort).sum(axis=1)

@@ -8,6 +8,7 @@ auctions, so they also judge outcomes that were made elsewhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,15 +36,16 @@ def is_budget_feasible(outcome: Recruitment, budget: float, *, per_task: bool = 
 def budget_violation(outcome: Recruitment, budget: float, *, per_task: bool = False) -> str | None:
     """What is overspent, or None."""
     B = positive(budget, "budget")
+    _check_shapes(outcome, outcome.bids)
     tasks = outcome.bids.tasks
-    spend = [math.fsum(outcome.payment[:, s]) for s in range(len(tasks))]
+    spend = [_total(outcome.payment[:, s]) for s in range(len(tasks))]
     if per_task:
         share = B / len(tasks)
         for task, spent in zip(tasks, spend, strict=True):
             if not spent <= at_most(share):
                 return f"task {task!r} spends {spent:.9g}, more than its share {share:.9g}"
-    if not math.fsum(spend) <= at_most(B):
-        return f"{math.fsum(spend):.9g} is spent, more than the budget {B:.9g}"
+    if not _total(spend) <= at_most(B):
+        return f"{_total(spend):.9g} is spent, more than the budget {B:.9g}"
     return None
 
 
@@ -60,11 +62,10 @@ def is_individually_rational(outcome: Recruitment, bids: Any = None) -> bool:
 def rationality_violation(outcome: Recruitment, bids: Any = None) -> str | None:
     """The first client (by row, then task) that loses money or gets it for nothing, or None."""
     table = outcome.bids if bids is None else Bids.of(bids)
+    _check_shapes(outcome, table)
     x, pay, asked = outcome.participation, outcome.payment, table.values
-    if not x.shape == pay.shape == asked.shape:
-        raise InputError(f"the outcome is for {x.shape} clients x tasks, the bids {asked.shape}")
     joins = x > 0
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         cost = np.where(joins, x * asked, 0.0)
         sound = (x >= 0) & (x <= 1) & np.isfinite(pay)
         wrong = ~sound | ~(pay * (1 + SLACK) >= cost) | (~joins & (pay != 0))
@@ -95,7 +96,7 @@ def max_min_optimum(bids: Any, budget: float) -> int:
     low, high = 0, min(len(column) for column in columns)
     while low < high:
         t = (low + high + 1) // 2
-        cost = math.fsum(math.fsum(np.partition(column, t - 1)[:t]) for column in columns)
+        cost = _total([_total(np.partition(column, t - 1)[:t]) for column in columns])
         low, high = (t, high) if cost <= at_most(B) else (low, t - 1)
     return low
 
@@ -107,8 +108,25 @@ def is_max_min_optimal(outcome: Recruitment, budget: float) -> bool:
 
 def optimality_violation(outcome: Recruitment, budget: float) -> str | None:
     """The task that could have more full clients if all were paid their bids, or None."""
+    _check_shapes(outcome, outcome.bids)
     best = max_min_optimum(outcome.bids, budget)
     for task, found in zip(outcome.bids.tasks, outcome.take_up.tolist(), strict=True):
-        if math.floor(found * (1 + SLACK)) < best:
+        if not found * (1 + SLACK) >= best:
             return f"task {task!r} recruits {found:g} clients; {best} for every task are affordable"
     return None
+
+
+def _check_shapes(outcome: Recruitment, table: Bids) -> None:
+    for name in ("participation", "payment"):
+        shape = np.shape(getattr(outcome, name))
+        if shape != table.shape:
+            N, S = table.shape
+            raise InputError(f"{name} must be {N} clients x {S} tasks like the bids, got {shape}")
+
+
+def _total(amounts: Iterable[float]) -> float:
+    """Their sum, rounded once; inf if it is no number that a float can hold."""
+    try:
+        return math.fsum(amounts)
+    except (OverflowError, ValueError):
+        return math.inf

@@ -37,6 +37,18 @@ def _ordered(low: float, high: float) -> None:
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
 
 
+def _in_lower_tail(first: float, last: float, u: Floats) -> Floats:
+    """A share u of the way from `first` to `last` by normal probability, both <= 0.
+
+    In logarithms, since the probability itself is 0 in floats below -38.
+    """
+    from scipy.special import log_ndtr, ndtri_exp
+
+    low, high = np.log1p(-u) + log_ndtr(first), np.log(u) + log_ndtr(last)
+    found: Floats = ndtri_exp(np.logaddexp(low, high))
+    return found
+
+
 @component
 class TruncatedNormal:
     """A normal distribution cut off at both ends: task 1 of the paper's Experiment 5.
@@ -57,12 +69,14 @@ class TruncatedNormal:
         _ordered(self.low, self.high)
 
     def quantile(self, u: Floats) -> Floats:
-        """By the inverse normal distribution, on the side where its tail is exact."""
+        """By the inverse normal distribution; by its logarithm where only a tail is left."""
         from scipy.special import ndtr, ndtri
 
         a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
-        if a > 0:  # the interval lies in the upper tail: mirror it into the lower one
-            z = -ndtri(ndtr(-a) + u * (ndtr(-b) - ndtr(-a)))
+        if a >= 0:
+            z = -_in_lower_tail(-a, -b, u)
+        elif b <= 0:
+            z = _in_lower_tail(a, b, u)
         else:
             z = ndtri(ndtr(a) + u * (ndtr(b) - ndtr(a)))
         found: Floats = np.clip(self.mean + self.sd * z, self.low, self.high)

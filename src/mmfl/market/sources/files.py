@@ -7,9 +7,10 @@ A table of bids has a line of column names and then a line for each client:
     bert,,0.3
 
 An empty cell (or inf) means unwilling. The first column names the clients if it is called client,
-user, id or name (or nothing); else every column is a task and the clients are numbered from 0. A
-column that names clients by whole numbers gives whole numbers. Nothing is repaired: a cell that
-breaks a rule is an `InputError` that says line, column, value and rule.
+clients, user, id or name (or nothing); else every column is a task and the clients are numbered
+from 0. A column that names clients by whole numbers gives whole numbers. Blank lines may stand at
+the end only. Nothing is repaired: a cell that breaks a rule is an `InputError` that says line,
+column, value and rule.
 
 Large files are read in blocks by NumPy's parser; only a block that it refuses, or that holds
 quotes, goes cell by cell through Python's csv module, which also finds what was wrong.
@@ -21,6 +22,7 @@ import csv
 import io
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,7 +39,9 @@ __all__ = ["Csv", "read_bids", "write_awards"]
 
 _NAMES = ("client", "clients", "user", "id", "name", "")
 _BLOCK = 1 << 23
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.I | re.A)
+_HUGE = re.compile(r"e\+?\d{3}|\d{200}", re.I | re.A)  # whatever a float cannot hold has this
+_WHOLE = re.compile(r"0|[1-9]\d{0,17}", re.A)
 _RULE = "must be a number >= 0, or empty (or inf) for unwilling"
 
 
@@ -67,7 +71,10 @@ def read_bids(path: str | Path) -> Bids:
 
 def _read(file: BinaryIO, name: str) -> Bids:
     first = _text(file.readline().removeprefix(b"\xef\xbb\xbf"), name, 1)
-    header = [cell.strip() for cell in next(csv.reader([first]), [])]
+    try:
+        header = [cell.strip() for cell in next(csv.reader([first], strict=True), [])]
+    except csv.Error as error:
+        raise InputError(f"{name}, line 1: {_plain(error)}") from None
     if not any(header):
         raise InputError(f"{name}, line 1: must name the columns, such as client,task a,task b")
     if all(_NUMBER.fullmatch(cell) or not cell for cell in header):
@@ -98,16 +105,19 @@ class _Table:
         self._name, self._header, self._named = name, header, named
         self._values: list[Floats] = []
         self._ids: list[str] = []
+        self._longer: list[int] = []  # rows that go on over a line break, once for each
 
     def add(self, block: bytes, line: int) -> int:
         """Read whole lines, of which the first is number `line`; returns how many there are."""
         text = _text(block, self._name, line)
         rows = text.split("\n")[:-1]
-        values = None if '"' in text else self._fast(text, len(rows))
+        ids = [row.partition(",")[0].strip() for row in rows] if self._named else []
+        odd = '"' in text or "\r" in text or not all(ids)
+        values = None if odd else self._fast(text, len(rows))
         if values is None:
             values = self._slowly(text, line)
-        elif self._named:
-            self._ids += [row.partition(",")[0].strip() for row in rows]
+        else:
+            self._ids += ids
         self._values.append(values)
         return len(rows)
 
@@ -120,23 +130,21 @@ class _Table:
             return ()
         if len(set(self._ids)) != len(self._ids):
             seen: dict[str, int] = {}
-            for line, client in enumerate(self._ids, start=2):
+            for row, client in enumerate(self._ids):
+                line = 2 + row + bisect_left(self._longer, row)
                 if client in seen:
                     raise InputError(
                         f"{self._name}, line {line}: client {client!r} stands in line "
                         f"{seen[client]} already"
                     )
                 seen[client] = line
-        if all(
-            client.isascii() and client.isdecimal() and str(int(client)) == client
-            for client in self._ids
-        ):
+        if all(_WHOLE.fullmatch(client) for client in self._ids):
             return [int(client) for client in self._ids]
         return self._ids
 
     def _fast(self, text: str, rows: int) -> Floats | None:
         """The block's numbers by NumPy's parser; None if it holds anything out of the ordinary."""
-        filled = f"\n{text}".replace("\n,", "\ninf,") if not self._named else text
+        filled = text if self._named else f"\n{text}".replace("\n,", "\ninf,")[1:]
         filled = filled.replace(",,", ",inf,").replace(",,", ",inf,").replace(",\n", ",inf\n")
         columns = range(int(self._named), len(self._header))
         commas = (len(self._header) - 1) * rows
@@ -149,6 +157,9 @@ class _Table:
         except ValueError:
             return None
         sound = len(values) == rows and not (np.isnan(values).any() or (values < 0).any())
+        inserted = (len(filled) - len(text)) // len("inf")
+        if np.isinf(values).sum() > inserted and _HUGE.search(text):  # such as 1e400
+            return None
         return values if sound else None
 
     def _slowly(self, text: str, line: int) -> Floats:
@@ -160,8 +171,9 @@ class _Table:
             for cells in reader:
                 here, before = line + before, reader.line_num
                 values.append(self._row(cells, here))
+                self._longer += [len(self._ids) - 1] * (line + before - here - 1)
         except csv.Error as error:
-            raise InputError(f"{self._name}, line {line + before}: {error}") from None
+            raise InputError(f"{self._name}, line {line + before}: {_plain(error)}") from None
         return np.array(values).reshape(len(values), -1)
 
     def _row(self, cells: Sequence[str], line: int) -> list[float]:
@@ -181,9 +193,10 @@ class _Table:
         for cell, column in zip(cells[self._named :], self._header[self._named :], strict=True):
             plain = cell.strip()
             number = math.inf if not plain else math.nan
-            if _NUMBER.fullmatch(plain):
+            if found := _NUMBER.fullmatch(plain):
                 number = float(plain)
-            if not number >= 0:
+            too_large = math.isinf(number) and found is not None and found[1] is not None
+            if too_large or not number >= 0:
                 raise InputError(f"{where}, column {column!r}{who}: {_RULE}, got {short(plain)}")
             row.append(number)
         return row
@@ -192,18 +205,24 @@ class _Table:
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
     """Whole lines, many at a time, ended by line feeds; blank lines at the end are dropped."""
     rest = b""
-    waiting = b""  # a block is held back until more follows, since the last one loses blank lines
+    waiting = b""  # lines are held back until more follows, since blank ones may be the last
     while data := file.read(_BLOCK):
         rest += data
         cut = rest.rfind(b"\n") + 1
         if cut and rest.count(b'"', 0, cut) % 2 == 0:  # no quoted cell is cut in two
-            if waiting.strip():
-                yield waiting
-                waiting = b""
+            if filled := waiting.rstrip(b"\r\n"):
+                end = waiting.index(b"\n", len(filled)) + 1
+                yield waiting[:end]
+                waiting = waiting[end:]
             waiting, rest = waiting + rest[:cut].replace(b"\r\n", b"\n"), rest[cut:]
-    last = (waiting + rest.replace(b"\r\n", b"\n")).rstrip(b"\n\r")
+    last = (waiting + rest.replace(b"\r\n", b"\n")).rstrip(b"\r\n")
     if last:
         yield last + b"\n"
+
+
+def _plain(error: csv.Error) -> str:
+    """What the csv module says, without its advice to programmers."""
+    return str(error).partition(" - ")[0]
 
 
 def _text(block: bytes, name: str, line: int) -> str:

@@ -15,6 +15,7 @@ from mmfl.errors import ConfigError, InputError
 from mmfl.market.bids import Bids
 from mmfl.market.sources.distributions import DISTRIBUTIONS, Distribution
 from mmfl.rng import stream
+from mmfl.sentences import short
 
 __all__ = ["Correlation", "Market", "simulated_bids"]
 
@@ -41,7 +42,11 @@ def simulated_bids(
     """
     if not tasks:
         raise InputError("bids need at least one task")
-    ids = np.asarray(clients, dtype=np.int64)
+    if not 0 <= correlation <= 1:
+        raise InputError(f"correlation must be between 0 and 1, got {short(correlation)}")
+    ids = np.asarray(clients)
+    if len(ids) and (ids.ndim != 1 or ids.dtype.kind not in "iu"):
+        raise InputError(f"clients must be whole numbers, got {short(clients)}")
     common = None if correlation == 0 else _scores(_uniform(seed, ids))
     columns = []
     for name, model in tasks.items():
@@ -53,8 +58,8 @@ def simulated_bids(
 
 
 def _uniform(seed: int, ids: Any, *path: str) -> Any:
-    """In the open interval (0, 1): the middles of the 2^53 cells of [0, 1)."""
-    return stream(seed, "bids", *path).at(ids) + 2.0**-54
+    """In the open interval (0, 1): the middles of the 2^53 cells of [0, 1), kept below 1."""
+    return np.minimum(stream(seed, "bids", *path).at(ids) + 2.0**-54, 1 - 2.0**-53)
 
 
 def _scores(u: Any) -> Any:

@@ -1,0 +1,399 @@
+"""``mmfl auction`` as a person uses it: tables, JSON, exit codes, one sentence for a mistake."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from mmfl.market import (
+    MECHANISMS,
+    Market,
+    MaxMinFair,
+    budget_fair,
+    max_min_fair,
+    read_bids,
+)
+
+near = pytest.approx
+TABLE = "client,mnist,fashion\nanna,0.25,0.4\nbert,,0.3\ncarl,0.1,0.9\n"
+MARKET = """
+clients = 8
+seed = 3
+[tasks.a]
+kind = "uniform"
+[tasks.b]
+kind = "increasing_linear"
+"""
+KINDS = [kind for kind in MECHANISMS.table if kind != "value_threshold"]
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path) -> None:
+    (tmp_path / "bids.csv").write_text(TABLE)
+    (tmp_path / "market.toml").write_text(MARKET)
+    (tmp_path / "nobody.csv").write_text("client,a,b\n")
+
+
+@pytest.fixture
+def auction(call):
+    """From arguments to standard output; it must succeed and say nothing else."""
+
+    def auction(*arguments: str) -> str:
+        code, out, err = call("auction", *arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return auction
+
+
+@pytest.fixture
+def mistake(call):
+    """From arguments to the sentence on standard error; nothing else is said or done."""
+
+    def mistake(*arguments: str) -> str:
+        code, out, err = call("auction", *arguments)
+        assert (code, out) == (2, "")
+        assert "Traceback" not in err
+        lines = err.strip().split("\n")
+        assert len(lines) == 1, err
+        assert lines[0].startswith("mmfl: ")
+        return lines[0].removeprefix("mmfl: ")
+
+    return mistake
+
+
+def row(out: str, first: str) -> list[str]:
+    return next(line.split() for line in out.splitlines() if line.startswith(first + " "))
+
+
+# run
+
+
+def test_run_shows_a_row_for_each_task(auction):
+    out = auction("run", "bids.csv", "-b", "1")
+    assert out.startswith("max_min_fair (budget 1.0, payment critical, fractional True)\n")
+    assert row(out, "mnist") == ["mnist", "2", "2", "-", "0.25", "2", "0.5", "-"]
+    assert row(out, "fashion") == ["fashion", "3", "1", "0.25", "0.4", "1.25", "0.5", "-"]
+    assert row(out, "all") == ["all", "3", "1", "0"]
+    assert "min take-up 1.25, difference 0.75" in out
+
+
+def test_run_shows_what_is_left_of_fixed_shares(auction):
+    out = auction("run", "bids.csv", "-m", "greedy_within_budget", "--budget", "1")
+    assert row(out, "mnist") == ["mnist", "2", "2", "-", "its", "bid", "2", "0.35", "0.15"]
+    assert row(out, "all") == ["all", "3", "0.65", "0.35"]
+
+
+def test_run_takes_every_option(auction):
+    out = auction("run", "bids.csv", "-b", "1", "--payment", "share", "--integer")
+    assert "payment share, fractional False" in out
+    assert "difference 0" in out
+    out = auction("run", "bids.csv", "-m", "value_threshold", "--threshold", "0.35")
+    assert row(out, "mnist") == ["mnist", "2", "2", "-", "0.35", "2", "0.7", "-"]
+    outs = {
+        auction("run", "bids.csv", "-m", "random_within_budget", "-b", "0.6", "--seed", str(seed))
+        for seed in range(5)
+    }
+    assert len(outs) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_prints_json_that_says_everything(auction, kind):
+    data = json.loads(auction("run", "bids.csv", "-b", "1", "-m", kind, "--json"))
+    assert data["mechanism"] == kind
+    assert data["budget"] == 1
+    assert data["spent"] + data["leftover"] == near(1)
+    assert sum(task["spend"] for task in data["tasks"].values()) == near(data["spent"])
+    assert min(task["take_up"] for task in data["tasks"].values()) == data["min_take_up"]
+
+
+def test_json_names_clients_and_the_fraction(auction):
+    data = json.loads(auction("run", "bids.csv", "-b", "1", "--json"))
+    assert data["tasks"]["mnist"]["winners"] == ["carl", "anna"]
+    assert data["tasks"]["mnist"]["fractional"] is None
+    part = data["tasks"]["fashion"]["fractional"]
+    assert part == {"client": "anna", "participation": near(0.25), "payment": near(0.1)}
+    assert data["stop"] == "budget"
+    data = json.loads(
+        auction("run", "bids.csv", "-m", "value_threshold", "--threshold", "1", "--json")
+    )
+    assert (data["budget"], data["leftover"]) == (None, None)
+
+
+def test_run_writes_awards(auction):
+    out = auction("run", "bids.csv", "-b", "1", "--out", "awards.csv")
+    assert out.endswith("wrote awards.csv\n")
+    lines = csv.DictReader(Path("awards.csv").read_text().splitlines())
+    found = [(line["client"], line["task"]) for line in lines]
+    assert found == [
+        ("carl", "mnist"),
+        ("anna", "mnist"),
+        ("bert", "fashion"),
+        ("anna", "fashion"),
+    ]
+    json.loads(auction("run", "bids.csv", "-b", "1", "--out", "awards.csv", "--json"))
+
+
+def test_run_draws_the_bids_of_a_market(auction):
+    market = Market.load("market.toml")
+    for arguments, seed in (((), 3), (("--seed", "5"), 5)):
+        data = json.loads(auction("run", "market.toml", "-b", "2", "--json", *arguments))
+        expected = max_min_fair(market.bids(seed), 2.0)
+        assert data["min_take_up"] == expected.min_take_up
+        assert data["tasks"]["a"]["winners"] == expected.winners[0].tolist()
+
+
+def test_run_with_nobody(auction):
+    out = auction("run", "nobody.csv", "-b", "1")
+    assert row(out, "a") == ["a", "0", "0", "-", "-", "0", "0", "-"]
+
+
+# compare
+
+
+def test_compare_shows_all_mechanisms_for_each_budget(auction):
+    out = auction("compare", "bids.csv", "-b", "1,2")
+    lines = out.splitlines()
+    assert lines[0].split()[:2] == ["budget", "mechanism"]
+    assert lines[0].split()[-2:] == ["mnist", "fashion"]
+    assert [line[:1] for line in lines[1:13]] == ["1", *" " * 5, "2", *" " * 5]
+    assert lines[1].split() == ["1", "max_min_fair", "1.25", "0.75", "1", "2", "1.25"]
+    for kind in KINDS:
+        assert out.count(f" {kind} ") >= 2
+
+
+def test_compare_takes_ranges_thresholds_and_some_mechanisms(auction):
+    out = auction(
+        *("compare", "bids.csv", "-b", "0.5,1-3", "--threshold", "0.35,2"),
+        *("-m", "gmm_fair,value_threshold", "--json"),
+    )
+    data = json.loads(out)
+    assert [r["mechanism"] for r in data[:4]] == ["gmm_fair"] * 4
+    assert [r["budget"] for r in data[:4]] == [0.5, 1, 2, 3]
+    assert {r["mechanism"] for r in data} == {
+        "gmm_fair",
+        "value_threshold 0.35",
+        "value_threshold 2",
+    }
+    assert [r["within_budget"] for r in data if r["mechanism"] == "value_threshold 2"] == [
+        False
+    ] * 4
+    shown = auction("compare", "bids.csv", "-b", "1", "--threshold", "2")
+    assert "10!" in shown
+    assert "!: spends more than the budget." in shown
+
+
+def test_compare_takes_the_payment_rule_where_there_is_one(auction):
+    data = json.loads(auction("compare", "bids.csv", "-b", "1", "--payment", "share", "--json"))
+    found = {r["mechanism"]: r["spent"] for r in data}
+    assert found["budget_fair"] == budget_fair(read_bids("bids.csv"), 1, payment="share").spent
+    assert found["max_min_fair"] == near(1)
+    assert "max_min_fair integer" in found
+
+
+def test_compare_means_over_seeds_of_a_market(auction):
+    out = auction("compare", "market.toml", "-b", "2", "--seeds", "0-2", "-m", "gmm_fair")
+    assert "Means over 3 seeds." in out
+    data = json.loads(
+        auction("compare", "market.toml", "-b", "2", "--seeds", "0-2", "-m", "gmm_fair", "--json")
+    )
+    assert [r["seed"] for r in data] == [0, 1, 2]
+    mean = sum(r["min_take_up"] for r in data) / 3
+    assert row(out, "2")[2] == f"{mean:.2f}".rstrip("0").rstrip(".")
+
+
+def test_compare_writes_json(auction):
+    out = auction("compare", "bids.csv", "-b", "1", "--out", "all.json")
+    assert out.endswith("wrote all.json\n")
+    data = json.loads(auction("compare", "bids.csv", "-b", "1", "--json"))
+    assert json.loads(Path("all.json").read_text()) == data
+
+
+def test_compare_with_nobody(auction):
+    data = json.loads(auction("compare", "nobody.csv", "-b", "1", "--json"))
+    assert {r["min_take_up"] for r in data} == {0}
+
+
+# check
+
+
+def test_check_says_what_holds(auction):
+    out = auction("check", "bids.csv", "-b", "1")
+    assert "within budget: yes, 1 of 1 is spent" in out
+    assert "individually rational: yes" in out
+    assert "min take-up: 1.25; if everybody were paid its bid, 1 for every task" in out
+    assert "truthful: no, best gain found" in out
+    assert "3 clients searched" in out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-m", "budget_fair", "-b", "1"),
+        ("-m", "value_threshold", "--threshold", "0.35"),
+    ],
+)
+def test_check_knows_theorems(auction, options):
+    out = auction("check", "bids.csv", *options)
+    assert "truthful: yes, by a theorem, and no lie was found that pays" in out
+    data = json.loads(auction("check", "bids.csv", *options, "--json"))
+    assert (data["truthful_by_theorem"], data["best_gain"], data["best_lie"]) == (True, 0, None)
+
+
+def test_check_finds_the_lie_of_ce1(auction):
+    Path("ce1.csv").write_text("id,task\n1,0.30\n2,0.35\n3,0.40\n")
+    options = ("-m", "budget_fair", "--payment", "share", "-b", "1")
+    data = json.loads(auction("check", "ce1.csv", *options, "--json"))
+    assert data["best_gain"] == near(0.1, abs=1e-6)
+    lie = data["best_lie"]
+    assert (lie["client"], lie["task"]) == (3, "task")
+    assert lie["bids"][0] < 0.35
+    assert lie["utility"] == near(0.1, abs=1e-6)
+    assert lie["utility_if_truthful"] == 0
+    out = auction("check", "ce1.csv", *options)
+    assert "client 3 gets 0.1 instead of 0 by bidding" in out
+
+
+def test_check_looks_at_as_many_clients_as_asked(auction):
+    for users, searched in (("1", 1), ("2", 2), ("0", 8)):
+        arguments = ("-b", "2", "--users", users, "--tries", "32", "--json")
+        data = json.loads(auction("check", "market.toml", *arguments))
+        assert data["users_searched"] == searched
+
+
+def test_check_with_nobody(auction):
+    data = json.loads(auction("check", "nobody.csv", "-b", "1", "--json"))
+    assert data["budget_feasible"]
+    assert data["individually_rational"]
+    assert data["users_searched"] == 0
+
+
+@pytest.mark.parametrize("broken", ["payment", "budget"])
+def test_check_fails_if_a_promise_is_broken(call, monkeypatch, broken):
+    """No auction of ours does that; a mechanism that pays a tenth or ten times as much does."""
+
+    def recruit(self, bids):
+        outcome = max_min_fair(bids, self.budget)
+        factor = 0.1 if broken == "payment" else 10
+        return dataclasses.replace(outcome, payment=outcome.payment * factor)
+
+    monkeypatch.setattr(MaxMinFair, "recruit", recruit)
+    code, out, _ = call("auction", "check", "bids.csv", "-b", "1", "--users", "1", "--tries", "32")
+    assert code == 1
+    said = {
+        "payment": "individually rational: no, client",
+        "budget": "within budget: no, 10 is spent",
+    }
+    assert said[broken] in out
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ((), "--budget is needed for max_min_fair"),
+        (("-b", "0"), "--budget must be greater than 0, got 0.0"),
+        (("-b", "-1"), "--budget must be greater than 0, got -1.0"),
+        (("-b", "nan"), "--budget must be a finite number, got nan"),
+        (("-b", "inf"), "--budget must be a finite number, got inf"),
+        (
+            ("-b", "1", "-m", "gm_fair"),
+            "--mechanism: 'gm_fair' is unknown; did you mean 'gmm_fair'?",
+        ),
+        (("-b", "1", "-m", "x"), "--mechanism: 'x' is unknown; known: budget_fair, "),
+        (("-b", "1", "-m", ""), "--mechanism: '' is unknown; known: "),
+        (("-b", "1", "-m", "gmm_fair", "--payment", "share"), "--payment: gmm_fair has no payment"),
+        (("-b", "1", "-m", "gmm_fair", "--integer"), "--integer: gmm_fair has no fractional"),
+        (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share', got 'first'"),
+        (("-b", "1", "--threshold", "2"), "--threshold: max_min_fair has no threshold"),
+        (("-m", "value_threshold"), "--threshold is needed for value_threshold"),
+        (("-m", "value_threshold", "-b", "1"), "--budget: value_threshold has no budget"),
+        (("-m", "value_threshold", "--threshold", "0"), "--threshold must be greater than 0, got"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_wrong_option_is_one_sentence(mistake, command, options, sentence):
+    assert mistake(command, "bids.csv", *options).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("-b", "x"), "--budget takes amounts like 10,20,29 or 1-60, got 'x'"),
+        (("-b", ""), "--budget takes amounts like"),
+        (("-b", "1,"), "--budget takes amounts like"),
+        (("-b", "5-1"), "--budget takes amounts like"),
+        (("-b", "1-99999999"), "--budget takes amounts like"),
+        (("-b", "9" * 5000 + "-1"), "--budget takes amounts like"),
+        (("-b", "0-3"), "--budget must be finite and > 0, got 0"),
+        (("-b", "nan"), "--budget must be finite and > 0, got nan"),
+        (("-b", "1,-2"), "--budget must be finite and > 0, got -2"),
+        (("-b", "1", "--threshold", "a"), "--threshold takes amounts like"),
+        (("-b", "1", "--threshold", "0"), "--threshold must be finite and > 0, got 0"),
+        (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share'"),
+        (("-b", "1", "-m", "value_threshold"), "--threshold is needed for value_threshold"),
+        (("-b", "1", "-m", "gmm_fair,maxmin_fair"), "--mechanism: 'maxmin_fair' is unknown; did"),
+        (("-b", "1", "-m", "gmm_fair,"), "--mechanism: '' is unknown"),
+        (("-b", "1", "--out", "no/all.json"), "cannot write 'no/all.json': No such file"),
+    ],
+)
+def test_a_wrong_option_of_compare_is_one_sentence(mistake, options, sentence):
+    assert mistake("compare", "bids.csv", *options).startswith(sentence)
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "check"])
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("bad.csv", b"client,a\nx,1\ny,oops\n", "bad.csv, line 3, column 'a' (client 'y'): must"),
+        ("bad.csv", b"client,a\nx,-1\n", "bad.csv, line 2, column 'a' (client 'x'): must"),
+        ("bad.csv", b"", "bad.csv, line 1: must name the columns"),
+        ("bad.csv", b"a,b\n1\n", "bad.csv, line 2: has 1 cells"),
+        ("bad.csv", b"a\rb\r", "bad.csv, line 1: "),
+        ("bad.csv", b"\xff\xfe", "bad.csv, line 1: is not UTF-8 text"),
+        ("none.csv", None, "cannot read 'none.csv': No such file or directory"),
+        ("none.toml", None, "none.toml: cannot read 'none.toml': No such file or directory"),
+        ("bad.toml", b"clients = 0\n", "bad.toml: "),
+        ("bad.toml", b"clients = \n", "bad.toml: not valid TOML"),
+        ("bad.toml", b'clients = 5\n[tasks.a]\nkind = "normal"\n', "bad.toml: tasks.a.kind: un"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_one_sentence(mistake, command, name, content, sentence):
+    if content is not None:
+        Path(name).write_bytes(content)
+    assert mistake(command, name, "-b", "1").startswith(sentence)
+
+
+def test_other_mistakes_are_one_sentence(mistake):
+    assert mistake("run", ".", "-b", "1") == "cannot read '.': Is a directory"
+    out = mistake("run", "bids.csv", "-b", "1", "--out", "no/where.csv")
+    assert out == "cannot write 'no/where.csv': No such file or directory"
+    assert "must end in .png, .svg or .pdf" in mistake(
+        "run", "bids.csv", "-b", "1", "--plot", "x.txt"
+    )
+    assert "--seeds takes numbers" in mistake("compare", "market.toml", "-b", "1", "--seeds", "x")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "bids.csv", "-b", "abc"),
+        ("run", "bids.csv", "-b", "1", "--seed", "-1"),
+        ("run",),
+        ("compare", "bids.csv"),
+        ("check", "bids.csv", "-b", "1", "--users", "-1"),
+        ("check", "bids.csv", "-b", "1", "--tries", "3"),
+        ("sell", "bids.csv"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_shows_the_usage(call, arguments):
+    code, out, err = call("auction", *arguments)
+    assert (code, out) == (2, "")
+    assert "Usage:" in err
+    assert "Traceback" not in err
