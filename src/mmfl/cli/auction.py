@@ -297,7 +297,7 @@ def _wrote(*paths: Path | None) -> None:
 
 def _check_plot(path: Path | None) -> None:
     if path is not None:
-        from mmfl.report.figures import check_path
+        from mmfl.report.saving import check_path
 
         check_path(path)
 

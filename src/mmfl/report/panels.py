@@ -100,20 +100,20 @@ class Lines:
                 clip_on=False,
             )
         ends = [float(np.clip(np.nan_to_num(m[-1], nan=low), low, high)) for m in self._means]
-        wanted = [bottom + (end - low) / (high - low) * (top - bottom) for end in ends]
-        sizes = [self._page.line(_NAME) * (name.count("\n") + 1) + 0.04 for name in names]
-        places = apart(wanted, sizes, bottom - 0.1, top + 0.02)
         edge = self.right - column
-        for number, (name, place) in enumerate(zip(names, places, strict=True)):
-            colour, _ = _look(number)
-            start = self.left + (edge - self.left) * _part(len(self._means[number]), longest)
-            known = np.isfinite(self._means[number][-1])
-            if known and (abs(place - wanted[number]) > 0.03 or start < edge):
-                way = ([start + 0.03, edge + 0.11], [wanted[number], place])
-                self._page.space.plot(*way, color=colour, linewidth=0.7, linestyle=(0, (1, 2)))
-            self._page.write(
-                edge + 0.14, place, name, _NAME, color=colour, weight="bold", va="center"
+        points = [
+            (
+                self.left + (edge - self.left) * _part(len(mean), longest)
+                if np.isfinite(mean[-1])
+                else None,
+                bottom + (end - low) / (high - low) * (top - bottom),
             )
+            for mean, end in zip(self._means, ends, strict=True)
+        ]
+        colours = [_look(number)[0] for number in range(len(names))]
+        self._page.label_ends(
+            names, colours, points, _NAME, edge=edge, low=bottom - 0.1, high=top + 0.02
+        )
 
     def _label(self, number: int) -> str:
         last = self._means[number][-1]
