@@ -14,19 +14,19 @@ from mmfl.report.page import Page, apart
 from mmfl.report.statistics import Variant, of_task, spread
 from mmfl.report.words import broken
 
-__all__ = ["GREY", "INK", "Bars", "Lines", "held"]
+__all__ = ["DASHES", "GREY", "INK", "RULE", "STRONG", "Bars", "Lines", "held"]
 
 Floats = npt.NDArray[np.float64]
 
 # Colours that people with any kind of colour vision can tell apart: strong ones for the lines of
 # variants (Okabe and Ito), pale ones for the areas of tasks, under black text (Tol, "light").
-_STRONG = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+STRONG = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
 _PALE = (
     "#77AADD", "#EEDD88", "#EE8866", "#99DDFF", "#BBCC33",
     "#FFAABB", "#44BB99", "#DDDDDD", "#CCAA55", "#BBAADD",
 )  # fmt: skip
-_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)))
-INK, GREY, _RULE = "#222222", "#666666", "#E2E2E2"
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)))
+INK, GREY, RULE = "#222222", "#666666", "#E2E2E2"
 _NAME, _TEXT, _SMALL = 9.0, 8.0, 7.8
 
 
@@ -138,7 +138,7 @@ class Lines:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.tick_params(labelsize=_TEXT, length=0, colors=GREY, pad=3)
-        axes.grid(axis="y", color=_RULE, linewidth=0.6)
+        axes.grid(axis="y", color=RULE, linewidth=0.6)
         axes.set_axisbelow(True)
         for side in ("top", "left", "right"):
             axes.spines[side].set_visible(False)
@@ -271,8 +271,8 @@ class Bars:
 
 def _look(number: int) -> tuple[str, Any]:
     """A variant's colour and dashes."""
-    again, colour = divmod(number, len(_STRONG))
-    return _STRONG[colour], _DASHES[again % len(_DASHES)]
+    again, colour = divmod(number, len(STRONG))
+    return STRONG[colour], DASHES[again % len(DASHES)]
 
 
 def _part(rounds: int, longest: int) -> float:
