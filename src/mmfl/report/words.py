@@ -68,14 +68,14 @@ def _amount(value: float | None, decimals: int, nothing: float) -> str:
     return text if text.strip("-0.,") else f"{value:.2g}"
 
 
-def counts(values: Sequence[float]) -> list[str]:
-    """Numbers of clients for one column: whole, or with two decimals if there are fractions.
+def counts(values: Sequence[float], decimals: int = 2) -> list[str]:
+    """Numbers of clients for one column: whole, or all with decimals if there are fractions.
 
     >>> counts([1200.0, 3.0]), counts([2.4545, 3.0])
     (['1,200', '3'], ['2.45', '3.00'])
     """
-    whole = all(abs(value - round(value)) < 0.005 for value in values)
-    return [f"{value:,.{0 if whole else 2}f}" for value in values]
+    whole = all(abs(value - round(value)) < 0.5 * 0.1**decimals for value in values)
+    return [f"{value:,.{0 if whole else decimals}f}" for value in values]
 
 
 def broken(name: str, width: int) -> str:
