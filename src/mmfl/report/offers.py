@@ -92,8 +92,8 @@ class Offers:
         step = max(1, round(last / _DOTS))
         places = np.arange(0, n, step)
         if step > 1:
-            full = np.flatnonzero(self.x[:n] > 0)
-            near = [] if not len(full) else [full[-1], min(full[-1] + 1, n - 1)]
+            joined = np.flatnonzero(self.x[:n] > 0)
+            near = [*joined[-2:], *np.minimum(joined[-1:] + 1, n - 1)]
             places = np.unique([*places, *near, *([] if self.part is None else [self.part])])
         return replace(self, places=places.astype(np.int64))
 

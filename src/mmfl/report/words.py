@@ -29,18 +29,18 @@ def number(value: float, decimals: int, *, sign: bool = False) -> str:
 def amounts(values: Sequence[float | None], *, nothing: float = 0.0) -> list[str]:
     """Amounts of money for one column: alike in decimals, so that the largest has four digits.
 
-    One that would be rounded away keeps digits of its own; one of at most `nothing` is 0; None is
+    One that would lose too much keeps two digits of its own; one of at most `nothing` is 0; None is
     unknown.
 
     >>> amounts([12.5, 0.25, None, 7.1e-15], nothing=1e-9), amounts([1234567.8, 0.02])
     (['12.50', '0.25', '-', '0'], ['1,234,568', '0.02'])
     """
-    known = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    known = [abs(float(v)) for v in values if v is not None and math.isfinite(v)]
     largest = max(known, default=0.0)
     decimals = 3 - math.floor(math.log10(largest)) if largest else 0
-    plain = [v is None or v.is_integer() or abs(v) <= nothing for v in map(_float, values)]
+    plain = [v.is_integer() or v <= nothing for v in known]
     decimals = 0 if all(plain) else max(0, min(decimals, 6))
-    return [_amount(value, decimals, nothing) for value in map(_float, values)]
+    return [_amount(value, decimals, nothing) for value in values]
 
 
 def amount(value: float | None, *, nothing: float = 0.0) -> str:
@@ -53,10 +53,6 @@ def amount(value: float | None, *, nothing: float = 0.0) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def _float(value: float | None) -> float | None:
-    return None if value is None else float(value)
-
-
 def _amount(value: float | None, decimals: int, nothing: float) -> str:
     if value is None:
         return "-"
@@ -64,8 +60,8 @@ def _amount(value: float | None, decimals: int, nothing: float) -> str:
         return "0"
     if math.isinf(value) or abs(value) >= 1e15:
         return f"{value:.4g}"
-    text = f"{value:,.{decimals}f}"
-    return text if text.strip("-0.,") else f"{value:.2g}"
+    near = math.isclose(round(value, decimals), value, rel_tol=0.05)
+    return f"{value:,.{decimals}f}" if near else f"{value:.2g}"
 
 
 def counts(values: Sequence[float], decimals: int = 2) -> list[str]:
