@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks clean
+.PHONY: run test lint format five_tasks exp5 clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -25,6 +25,14 @@ format: .venv/test.stamp
 five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, four seeds (needs MMFL_DATA)
 	@$(BIN)/mmfl compare experiments/five_tasks.toml --seeds 0-3 --out runs/five_tasks \
 		--vary 'allocator=fed_fair,{kind="fed_fair",sampling="stratified",floor=1},uniform,round_robin'
+
+exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tables, which claims hold
+	@mkdir -p runs/exp5
+	@set -e; for market in mu05 mu02; do for seeds in 5 20; do \
+		$(BIN)/mmfl auction compare experiments/paper/exp5-$$market.toml --budget 1-60 --threshold 0.4,0.6 \
+			--seeds 0-$$((seeds - 1)) --out runs/exp5/$$market-$$seeds.json \
+			--plot experiments/results/exp5/$$market-$$seeds.png; done; done
+	@$(BIN)/python scripts/exp5.py runs/exp5
 
 .venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

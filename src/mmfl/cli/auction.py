@@ -135,7 +135,8 @@ def compare(
     if plot is not None:
         from mmfl.report.auctions import comparison
 
-        comparison(found, plot)
+        clients, tasks = next(iter(tables.values())).shape
+        comparison(found, plot, title=f"{bids.stem}: {clients:,} clients, {tasks:,} tasks")
     if json:
         typer.echo(dumps(data))
         return

@@ -233,8 +233,9 @@ def _over_budgets(
         mean = rows.mean(axis=1)
         above = 3 + 2 * (len(lines) - number)
         if rows.shape[1] > 1:
+            pale = 0.05 if line.name in contest.unbudgeted else 0.1
             axes.fill_between(contest.budgets, rows.min(axis=1), rows.max(axis=1),
-                              color=line.colour, alpha=0.1, linewidth=0)  # fmt: skip
+                              color=line.colour, alpha=pale, linewidth=0)  # fmt: skip
         over = np.array([any(not r.within for r in contest.of(line.name, b))
                          for b in contest.budgets])  # fmt: skip
         reach = over | np.append(over[1:], False) | np.append(False, over[:-1])
