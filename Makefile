@@ -27,7 +27,6 @@ five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, f
 		--vary 'allocator=fed_fair,{kind="fed_fair",sampling="stratified",floor=1},uniform,round_robin'
 
 exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tables, which claims hold
-	@mkdir -p runs/exp5
 	@set -e; for market in mu05 mu02; do for seeds in 5 20; do \
 		$(BIN)/mmfl auction compare experiments/paper/exp5-$$market.toml --budget 1-60 --threshold 0.4,0.6 \
 			--seeds 0-$$((seeds - 1)) --out runs/exp5/$$market-$$seeds.json \

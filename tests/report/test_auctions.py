@@ -113,6 +113,15 @@ def test_dots_stand_where_the_bids_are_and_the_price_is_a_line():
     assert list(price.get_xdata()) == [0.5, 3.5]
 
 
+def test_bids_far_above_the_prices_do_not_flatten_the_picture():
+    figure = draw_supply(max_min_fair([[0.5, 0.3], [0.2, 9.0], [0.1, 0.4]], 1.0))
+    assert max(axes.get_ylim()[1] for axes in figure.axes[1:]) < 2
+    assert "Clients who ask for still more are not shown." in said(figure)
+    large = draw_supply(max_min_fair([[1e6, 2e6], [3e6, 1e6], [2.5e6, 4e6]], 5e6))
+    large.canvas.draw()
+    assert "1.5M" in said(large)
+
+
 def test_where_winners_are_paid_their_bids_there_is_no_price():
     text = said(draw_supply(greedy_within_budget(FIVE, 1.0)))
     assert "each is paid its bid" in text

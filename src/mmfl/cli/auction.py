@@ -352,6 +352,7 @@ def _write(data: dict[str, Any], path: Path) -> None:
     results = ",\n  ".join(map(dumps, data["results"]))
     text = "{\n " + ",\n ".join([*head, f'"results": [\n  {results}\n ]']) + "\n}\n"
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None

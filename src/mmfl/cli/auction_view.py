@@ -175,7 +175,10 @@ def show_outcome(
         _show(console, titles, [row[:-1] for row in table])
     else:
         _show(console, [*titles, "left"], table)
-    why = {"exhausted": "a task has no further willing client", "budget": "the money is spent"}
+    why = {
+        "exhausted": "a task has no further willing client",
+        "budget": "the money does not suffice for more",
+    }
     ended = f"; it ended because {why[outcome.stop]}" if outcome.stop else ""
     fewest, more = _count(outcome.min_take_up), _count(outcome.difference)
     console.print(f"min take-up {fewest}, difference {more}{ended}", soft_wrap=True)

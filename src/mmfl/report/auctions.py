@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = ["comparison", "draw_comparison", "draw_supply", "supply"]
 _WIDTH, _LEFT, _RIGHT, _EDGE = 8.0, 0.5, 7.84, 0.16
 _TITLE, _NAME, _TEXT, _SMALL = 11.0, 9.0, 8.0, 7.5
 _PANELS = 24
+_FAR = 3  # times what the recruited get: bids above are not shown
 
 
 def supply(outcome: Recruitment, path: str | Path, *, title: str = "") -> Path:
@@ -54,9 +56,12 @@ def draw_supply(outcome: Recruitment, *, title: str = "") -> Figure:
     rows = -(-shown // columns)
     tasks = [Offers.of(outcome, s) for s in range(shown)]
     last = max(task.last for task in tasks)
-    tasks = [task.until(last) for task in tasks]
-    tops = [task.top for task in tasks]
+    highest = _FAR * max(task.level for task in tasks) or math.inf
+    tasks = [task.until(last, highest) for task in tasks]
+    tops = [task.top for task in tasks if task.top] or [1.0]
     alike = max(tops) <= 5 * min(tops)
+    if not alike:
+        tasks = [task.until(last, _FAR * task.level or highest) for task in tasks]
     with own_style():
         page = Page(_WIDTH, 1.0)
         notes = page.folded(_about(outcome, tasks, alike), _RIGHT - _LEFT, _TEXT)
@@ -80,7 +85,7 @@ def draw_supply(outcome: Recruitment, *, title: str = "") -> Figure:
             page.write(left, top, name, _NAME, weight="bold", color=INK)
             page.write_lines(left, top - 0.15, lines, _SMALL, color=GREY)
             axes = page.axes(left, top + 0.14 - head - plot, width, plot)
-            task.paint(axes, last, max(tops) if alike else task.top)
+            task.paint(axes, last, max(tops) if alike else task.top or 1.0)
             if alike and number % columns:
                 axes.tick_params(labelleft=False)
             if number % columns == 0:
@@ -108,8 +113,8 @@ def _about(outcome: Recruitment, tasks: Sequence[Offers], alike: bool) -> str:
     step = max(task.step for task in tasks)
     if step > 1:
         lines.append(f"A dot stands for about {step:,} clients.")
-    if any(int(task.places[-1]) + 1 < len(task.bids) for task in tasks if len(task.places)):
-        lines.append("Clients further to the right, who ask for more, are not shown.")
+    if any(task.hidden for task in tasks):
+        lines.append("Clients who ask for still more are not shown.")
     if shown < S:
         lines.append(f"{S - shown:,} more tasks are not shown.")
     return " ".join(lines)

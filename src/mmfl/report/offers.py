@@ -76,24 +76,35 @@ class Offers:
         return min(len(self.bids), max(end + 6, round(1.3 * end)))
 
     @property
+    def level(self) -> float:
+        """The largest amount that a recruited client asks or gets."""
+        joins = self.x > 0
+        return float(max(self.bids[joins].max(initial=0.0), self.paid[joins].max(initial=0.0)))
+
+    @property
     def top(self) -> float:
         """The largest amount that is shown."""
-        shown = [self.bids[self.places].max(initial=0.0), self.paid[self.places].max(initial=0.0)]
-        return float(max(shown)) or 1.0
+        shown = self.places
+        return float(max(self.bids[shown].max(initial=0.0), self.paid[shown].max(initial=0.0)))
 
     @property
     def step(self) -> int:
         """How many clients a dot stands for."""
         return int(np.diff(self.places).max(initial=1))
 
-    def until(self, last: int) -> Offers:
-        """The same with places up to the `last`-th client, of many only some."""
-        n = min(last, len(self.bids))
+    @property
+    def hidden(self) -> bool:
+        """Whether there are willing clients beyond those that are shown."""
+        return len(self.bids) > (int(self.places[-1]) + 1 if len(self.places) else 0)
+
+    def until(self, last: int, highest: float) -> Offers:
+        """The same with places up to the `last`-th client and bid `highest`; of many only some."""
+        n = min(last, int(np.searchsorted(self.bids, highest, "right")))
         step = max(1, round(last / _DOTS))
         places = np.arange(0, n, step)
-        if step > 1:
-            joined = np.flatnonzero(self.x[:n] > 0)
-            near = [*joined[-2:], *np.minimum(joined[-1:] + 1, n - 1)]
+        joined = np.flatnonzero(self.x[:n] > 0)
+        if step > 1 and len(joined) and joined[-1] == len(joined) - 1:  # they end at a cut
+            near = [*joined[-2:], min(joined[-1] + 1, n - 1)]
             places = np.unique([*places, *near, *([] if self.part is None else [self.part])])
         return replace(self, places=places.astype(np.int64))
 
@@ -122,9 +133,6 @@ class Offers:
             )
             axes.annotate(amount(self.price), (0.5, self.price), (1, 2.5), size=_TEXT, zorder=4,
                           textcoords="offset points", color=_PRICE, weight="bold")  # fmt: skip
-        if not len(self.bids):
-            axes.text(0.5, 0.5, "nobody is willing", transform=axes.transAxes, size=_TEXT,
-                      color=GREY, ha="center")  # fmt: skip
 
 
 def _whole(participation: float) -> bool:
@@ -199,13 +207,23 @@ def _ticks(last: int) -> list[int]:
     return [int(value) for value in values if 0 < value <= end]
 
 
+def _brief(value: float) -> str:
+    """An amount beside an axis, where there is little room."""
+    if abs(value) >= 1e12:
+        return f"{value:.3g}"
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit and abs(value) >= 1e4:
+            return f"{value / unit:.4g}{name}"
+    return amount(value)
+
+
 def frame(axes: Any, ticks: Sequence[float]) -> None:
     """The house style: no box, pale lines across, small grey numbers."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_xticks(ticks, [f"{value:,.0f}" for value in ticks])
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _brief(value)))
     axes.tick_params(labelsize=_SMALL, length=0, colors=GREY, pad=3)
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
