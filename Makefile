@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks recruited auctions_exact bench_auctions clean
+.PHONY: run test lint format five_tasks recruited exp5 auctions_exact bench_auctions clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -35,6 +35,13 @@ bench_auctions: .venv/run.stamp  ## a million clients, ten tasks: auctions again
 
 auctions_exact: .venv/test.stamp  ## slow: 40,000 auctions against Algorithm 3 in exact rationals
 	@PYTHONPATH=tests $(BIN)/python tests/market/auctions_exact.py
+
+exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tables, which claims hold
+	@set -e; for market in mu05 mu02; do for seeds in 5 20; do \
+		$(BIN)/mmfl auction compare experiments/paper/exp5-$$market.toml --budget 1-60 --threshold 0.4,0.6 \
+			--seeds 0-$$((seeds - 1)) --out runs/exp5/$$market-$$seeds.json \
+			--plot experiments/results/exp5/$$market-$$seeds.png; done; done
+	@$(BIN)/python scripts/exp5.py runs/exp5
 
 .venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

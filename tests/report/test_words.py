@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmfl.report.words import broken, escaped, number
+from mmfl.report.words import amount, amounts, broken, counts, escaped, number
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,21 @@ def test_broken_lines_are_short_and_lose_nothing(name, width):
 def test_names_that_mean_something_in_markdown_are_escaped():
     assert escaped("a|b *c* <i> `d` [e]\nf") == r"a\|b \*c\* \<i\> \`d\` \[e\] f"
     assert escaped("fed_fair") == "fed_fair"
+
+
+@given(st.lists(st.none() | st.floats(0, 1e12), max_size=6))
+def test_a_column_of_amounts_hides_nothing(values):
+    for value, text in zip(values, amounts(values), strict=True):
+        if value is None:
+            assert text == "-"
+        else:
+            assert float(text.replace(",", "")) == pytest.approx(value, rel=0.06, abs=0)
+
+
+def test_amounts_and_counts_are_alike_in_a_column():
+    assert amounts([12.5, 0.25, None, 7.1e-15], nothing=1e-9) == ["12.50", "0.25", "-", "0"]
+    assert amounts([1234567.8, 0.02]) == ["1,234,568", "0.02"]
+    assert amounts([math.inf, 2.0]) == ["inf", "2"]
+    assert [amount(v) for v in (0.25, 2.0, 100.0, None)] == ["0.25", "2", "100", "-"]
+    assert counts([1200.0, 3.0]) == ["1,200", "3"]
+    assert counts([2.4545, 3.0]) == ["2.45", "3.00"]

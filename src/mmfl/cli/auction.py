@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mmfl import __version__
 from mmfl.cli.options import Json, stopped_by_signals
 
 if TYPE_CHECKING:
@@ -108,26 +109,36 @@ def compare(
     """Run all auctions with several budgets, side by side."""
     from json import dumps
 
-    from mmfl.cli.auction_view import show_contest
-    from mmfl.errors import StoreError
-    from mmfl.market.lab.contest import contest
+    from mmfl.cli.auction_view import progress, show_contest
+    from mmfl.market.lab.contest import auctions, gathered
 
     budgets = _numbers(budget, "--budget")
     contenders = _contenders(mechanism, payment, threshold)
     _check_plot(plot)
     with stopped_by_signals(lambda: "before all auctions were run"):
-        found = contest(contenders, _tables(bids, seeds), budgets)
+        tables = _tables(bids, seeds)
+        steps = len(contenders) * len(set(budgets)) * len(tables)
+        with progress("auctions", steps) as followed:
+            results = followed(auctions(contenders, tables, budgets))
+            found = gathered(contenders, tables, budgets, results)
+    data = {
+        "command": _command(),
+        "version": __version__,
+        "options": {
+            name: {key: value for key, value in _options(rule).items() if key != "budget"}
+            for name, rule in contenders.items()
+        },
+        **found.data(),
+    }
     if out is not None:
-        try:
-            out.write_text(dumps(found.data(), indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot write {str(out)!r}: {error.strerror}") from None
+        _write(data, out)
     if plot is not None:
         from mmfl.report.auctions import comparison
 
-        comparison(found, plot)
+        clients, tasks = next(iter(tables.values())).shape
+        comparison(found, plot, title=f"{bids.stem}: {clients:,} clients, {tasks:,} tasks")
     if json:
-        typer.echo(dumps(found.data()))
+        typer.echo(dumps(data))
         return
     show_contest(found)
     _wrote(out, plot)
@@ -151,12 +162,13 @@ def check(
     json: Json = False,
 ) -> None:
     """Verify an outcome, and search for lies that pay (the bids are taken as true costs)."""
-    from mmfl.cli.auction_view import audit_data, show_audit
+    from mmfl.cli.auction_view import audit_data, progress, show_audit
     from mmfl.market.lab.audit import audit
 
     rule = _mechanism(mechanism, budget, payment, integer, threshold, seed)
     table = _bids(bids, seed)
-    with stopped_by_signals(lambda: "before the search for lies was over"):
+    stopped = stopped_by_signals(lambda: "before the search for lies was over")
+    with stopped, progress("searching for lies that pay"):
         found = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
     if json:
         from json import dumps
@@ -298,14 +310,50 @@ def _wrote(*paths: Path | None) -> None:
 
 def _check_plot(path: Path | None) -> None:
     if path is not None:
-        from mmfl.report.figures import check_path
+        from mmfl.report.saving import check_path
 
         check_path(path)
 
 
 def _called(rule: Mechanism) -> str:
-    from mmfl.config import dump
+    """A mechanism with its options, for people."""
     from mmfl.market import MECHANISMS
 
-    options = ", ".join(f"{key} {value}" for key, value in dump(rule).items())
-    return f"{MECHANISMS.kind_of(rule)} ({options})"
+    said = [f"{key} {_said(value)}" for key, value in _options(rule).items()]
+    return ", ".join([MECHANISMS.kind_of(rule), *said])
+
+
+def _options(rule: Mechanism) -> dict[str, Any]:
+    from mmfl.config import dump
+
+    return dict(dump(rule))
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}".removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _command() -> str:
+    """What was typed."""
+    import shlex
+    import sys
+
+    return shlex.join(["mmfl", *sys.argv[1:]])
+
+
+def _write(data: dict[str, Any], path: Path) -> None:
+    """Data as JSON, one result to a line."""
+    from json import dumps
+
+    from mmfl.errors import StoreError
+
+    head = [f"{dumps(key)}: {dumps(value)}" for key, value in data.items() if key != "results"]
+    results = ",\n  ".join(map(dumps, data["results"]))
+    text = "{\n " + ",\n ".join([*head, f'"results": [\n  {results}\n ]']) + "\n}\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None

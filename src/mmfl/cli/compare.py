@@ -180,7 +180,7 @@ def _follow(
 
 def _refuse_figure(path: Path | None) -> None:
     """A picture that cannot be drawn in the end is refused in the beginning."""
-    from mmfl.report.figures import check_path
+    from mmfl.report.saving import check_path
 
     if path is not None:
         check_path(path)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mmfl.errors import InputError, StoreError
-from mmfl.report.page import DPI, Page, own_style
+from mmfl.report.page import Page, own_style
 from mmfl.report.panels import GREY, Bars, Lines
+from mmfl.report.saving import check_path, save
 from mmfl.report.statistics import Variant, same_tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["check_path", "comparison", "draw"]
+__all__ = ["comparison", "draw"]
 
-# Without these the same picture would have other bytes at another time.
-_METADATA: dict[str, dict[str, Any]] = {
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None},
-}
 _WIDTH, _HEIGHT, _EDGE = 8.0, 4.0, 0.16
 _LEFT, _RIGHT = (0.42, 4.22), (4.62, 7.84)
 _TITLE, _TEXT = 11.0, 8.0
@@ -42,29 +34,8 @@ def comparison(
         subtitle: A line at the foot, e.g. "Seeds 0 to 3, 30 rounds, 40 clients."
         metric: What the tasks' metric is called.
     """
-    path = Path(path)
-    kind = check_path(path)
-    figure = draw(variants, subtitle=subtitle, metric=metric)
-    buffer = io.BytesIO()
-    with own_style():
-        figure.savefig(buffer, format=kind[1:], dpi=DPI, metadata=_METADATA[kind])
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(buffer.getvalue())
-        os.replace(part, path)
-    except OSError as error:
-        raise StoreError(f"cannot write the figure {str(path)!r}: {error.strerror}") from None
-    return path
-
-
-def check_path(path: Path) -> str:
-    """The kind of picture that a file's name asks for; one sentence if it cannot be drawn."""
-    kind = path.suffix.lower()
-    if kind not in _METADATA:
-        raise InputError(f"a figure's file must end in .png, .svg or .pdf, got {str(path)!r}")
-    with own_style():  # which needs matplotlib
-        return kind
+    check_path(path)
+    return save(draw(variants, subtitle=subtitle, metric=metric), path)
 
 
 def draw(variants: Sequence[Variant], *, subtitle: str = "", metric: str = "accuracy") -> Figure:

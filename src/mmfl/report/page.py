@@ -109,6 +109,36 @@ class Page:
         for number, line in enumerate(lines):
             self.write(x, y - number * self.line(size), line, size, **style)
 
+    def label_ends(
+        self,
+        texts: Sequence[str],
+        colours: Sequence[str],
+        ends: Sequence[tuple[float | None, float]],
+        size: float,
+        *,
+        edge: float,
+        low: float,
+        high: float,
+    ) -> None:
+        """Name lines where they end, in a column right of `edge`, without overlap.
+
+        Args:
+            texts: What to write; may have several lines.
+            colours: Of each.
+            ends: Where each line ends; without an x, no dots lead from there to the text.
+            size: Of the letters.
+            edge: Where the axes end.
+            low: The column's lower end.
+            high: Its upper end.
+        """
+        sizes = [self.line(size) * (text.count("\n") + 1) + 0.04 for text in texts]
+        places = apart([y for _, y in ends], sizes, low, high)
+        for text, colour, (x, y), place in zip(texts, colours, ends, places, strict=True):
+            if x is not None and (abs(place - y) > 0.03 or x < edge):
+                way = ([x + 0.03, edge + 0.11], [y, place])
+                self.space.plot(*way, color=colour, linewidth=0.7, linestyle=(0, (1, 2)))
+            self.write(edge + 0.14, place, text, size, color=colour, weight="bold", va="center")
+
 
 def apart(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
     """Centres near the wanted ones (least squares) at which things of these sizes do not overlap.

@@ -14,19 +14,19 @@ from mmfl.report.page import Page, apart
 from mmfl.report.statistics import Variant, of_task, spread
 from mmfl.report.words import broken
 
-__all__ = ["GREY", "INK", "Bars", "Lines", "held"]
+__all__ = ["DASHES", "GREY", "INK", "RULE", "STRONG", "Bars", "Lines", "held"]
 
 Floats = npt.NDArray[np.float64]
 
 # Colours that people with any kind of colour vision can tell apart: strong ones for the lines of
 # variants (Okabe and Ito), pale ones for the areas of tasks, under black text (Tol, "light").
-_STRONG = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+STRONG = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
 _PALE = (
     "#77AADD", "#EEDD88", "#EE8866", "#99DDFF", "#BBCC33",
     "#FFAABB", "#44BB99", "#DDDDDD", "#CCAA55", "#BBAADD",
 )  # fmt: skip
-_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)))
-INK, GREY, _RULE = "#222222", "#666666", "#E2E2E2"
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)))
+INK, GREY, RULE = "#222222", "#666666", "#E2E2E2"
 _NAME, _TEXT, _SMALL = 9.0, 8.0, 7.8
 
 
@@ -100,20 +100,20 @@ class Lines:
                 clip_on=False,
             )
         ends = [float(np.clip(np.nan_to_num(m[-1], nan=low), low, high)) for m in self._means]
-        wanted = [bottom + (end - low) / (high - low) * (top - bottom) for end in ends]
-        sizes = [self._page.line(_NAME) * (name.count("\n") + 1) + 0.04 for name in names]
-        places = apart(wanted, sizes, bottom - 0.1, top + 0.02)
         edge = self.right - column
-        for number, (name, place) in enumerate(zip(names, places, strict=True)):
-            colour, _ = _look(number)
-            start = self.left + (edge - self.left) * _part(len(self._means[number]), longest)
-            known = np.isfinite(self._means[number][-1])
-            if known and (abs(place - wanted[number]) > 0.03 or start < edge):
-                way = ([start + 0.03, edge + 0.11], [wanted[number], place])
-                self._page.space.plot(*way, color=colour, linewidth=0.7, linestyle=(0, (1, 2)))
-            self._page.write(
-                edge + 0.14, place, name, _NAME, color=colour, weight="bold", va="center"
+        points = [
+            (
+                self.left + (edge - self.left) * _part(len(mean), longest)
+                if np.isfinite(mean[-1])
+                else None,
+                bottom + (end - low) / (high - low) * (top - bottom),
             )
+            for mean, end in zip(self._means, ends, strict=True)
+        ]
+        colours = [_look(number)[0] for number in range(len(names))]
+        self._page.label_ends(
+            names, colours, points, _NAME, edge=edge, low=bottom - 0.1, high=top + 0.02
+        )
 
     def _label(self, number: int) -> str:
         last = self._means[number][-1]
@@ -138,7 +138,7 @@ class Lines:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.tick_params(labelsize=_TEXT, length=0, colors=GREY, pad=3)
-        axes.grid(axis="y", color=_RULE, linewidth=0.6)
+        axes.grid(axis="y", color=RULE, linewidth=0.6)
         axes.set_axisbelow(True)
         for side in ("top", "left", "right"):
             axes.spines[side].set_visible(False)
@@ -271,8 +271,8 @@ class Bars:
 
 def _look(number: int) -> tuple[str, Any]:
     """A variant's colour and dashes."""
-    again, colour = divmod(number, len(_STRONG))
-    return _STRONG[colour], _DASHES[again % len(_DASHES)]
+    again, colour = divmod(number, len(STRONG))
+    return STRONG[colour], DASHES[again % len(DASHES)]
 
 
 def _part(rounds: int, longest: int) -> float:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
-__all__ = ["broken", "escaped", "number"]
+__all__ = ["amount", "amounts", "broken", "counts", "escaped", "number"]
 
 
 def number(value: float, decimals: int, *, sign: bool = False) -> str:
@@ -23,6 +24,54 @@ def number(value: float, decimals: int, *, sign: bool = False) -> str:
     if digits.startswith("0."):
         digits = digits[1:]
     return (mark if sign or mark == "-" else "") + digits
+
+
+def amounts(values: Sequence[float | None], *, nothing: float = 0.0) -> list[str]:
+    """Amounts of money for one column: alike in decimals, so that the largest has four digits.
+
+    One that would lose too much keeps two digits of its own; one of at most `nothing` is 0; None is
+    unknown.
+
+    >>> amounts([12.5, 0.25, None, 7.1e-15], nothing=1e-9), amounts([1234567.8, 0.02])
+    (['12.50', '0.25', '-', '0'], ['1,234,568', '0.02'])
+    """
+    known = [abs(float(v)) for v in values if v is not None and math.isfinite(v)]
+    largest = max(known, default=0.0)
+    decimals = 3 - math.floor(math.log10(largest)) if largest else 0
+    plain = [v.is_integer() or v <= nothing for v in known]
+    decimals = 0 if all(plain) else max(0, min(decimals, 6))
+    return [_amount(value, decimals, nothing) for value in values]
+
+
+def amount(value: float | None, *, nothing: float = 0.0) -> str:
+    """One amount of money, in a sentence.
+
+    >>> amount(0.25), amount(2.0), amount(1234567.8), amount(None)
+    ('0.25', '2', '1,234,568', '-')
+    """
+    (text,) = amounts([value], nothing=nothing)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def _amount(value: float | None, decimals: int, nothing: float) -> str:
+    if value is None:
+        return "-"
+    if abs(value) <= nothing:
+        return "0"
+    if math.isinf(value) or abs(value) >= 1e15:
+        return f"{value:.4g}"
+    near = math.isclose(round(value, decimals), value, rel_tol=0.05)
+    return f"{value:,.{decimals}f}" if near else f"{value:.2g}"
+
+
+def counts(values: Sequence[float], decimals: int = 2) -> list[str]:
+    """Numbers of clients for one column: whole, or all with decimals if there are fractions.
+
+    >>> counts([1200.0, 3.0]), counts([2.4545, 3.0])
+    (['1,200', '3'], ['2.45', '3.00'])
+    """
+    whole = all(abs(value - round(value)) < 0.5 * 0.1**decimals for value in values)
+    return [f"{value:,.{0 if whole else decimals}f}" for value in values]
 
 
 def broken(name: str, width: int) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mmfl.errors import InputError
-from mmfl.market.bids import Bids
+from mmfl.market.bids import Bids, at_most
 from mmfl.market.recruitment import Mechanism
 
-__all__ = ["Contest", "Result", "contest", "with_budget"]
+__all__ = ["Contest", "Result", "auctions", "contest", "gathered", "with_budget"]
 
 
 @dataclass(frozen=True)
@@ -55,44 +56,74 @@ class Contest:
         mechanisms: The names, in order.
         budgets: Ascending.
         results: One for each mechanism, budget and table of bids.
+        unbudgeted: The names of the mechanisms that have no budget: whatever it is, they do the
+            same.
     """
 
     tasks: tuple[str, ...]
     mechanisms: tuple[str, ...]
     budgets: tuple[float, ...]
     results: tuple[Result, ...]
+    unbudgeted: frozenset[str] = frozenset()
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, float], list[Result]]:
+        found: dict[tuple[str, float], list[Result]] = {}
+        for result in self.results:
+            found.setdefault((result.mechanism, result.budget), []).append(result)
+        return found
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of the simulated bids, in order; none if the bids were given."""
+        return tuple(dict.fromkeys(r.seed for r in self.results if r.seed is not None))
 
     def of(self, mechanism: str, budget: float) -> list[Result]:
         """The results of a mechanism with a budget, one for each seed."""
-        return [r for r in self.results if (r.mechanism, r.budget) == (mechanism, budget)]
+        return list(self._found.get((mechanism, budget), ()))
+
+    def values(self, mechanism: str, budget: float, quantity: str) -> list[float]:
+        """By seed: "min_take_up", "difference" or "spent"."""
+        return [getattr(r, quantity) for r in self.of(mechanism, budget)]
 
     def mean(self, mechanism: str, budget: float, quantity: str) -> float:
-        """A quantity's mean over seeds: "min_take_up", "difference" or "spent"."""
-        return statistics.fmean(getattr(r, quantity) for r in self.of(mechanism, budget))
+        """A quantity's mean over seeds."""
+        return statistics.fmean(self.values(mechanism, budget, quantity))
 
-    def data(self) -> list[dict[str, Any]]:
-        """Plain data for JSON: one object for each result."""
-        return [
-            {
-                "mechanism": r.mechanism,
-                "budget": r.budget,
-                "seed": r.seed,
-                "take_up": dict(zip(self.tasks, r.take_up, strict=True)),
-                "min_take_up": r.min_take_up,
-                "difference": r.difference,
-                "spent": r.spent,
-                "within_budget": r.within,
-            }
-            for r in self.results
-        ]
+    def data(self) -> dict[str, Any]:
+        """Plain data for JSON: what was compared, and one object for each result."""
+        return {
+            "tasks": list(self.tasks),
+            "mechanisms": list(self.mechanisms),
+            "without_budget": sorted(self.unbudgeted),
+            "budgets": list(self.budgets),
+            "seeds": list(self.seeds),
+            "results": [
+                {
+                    "mechanism": r.mechanism,
+                    "budget": r.budget,
+                    "seed": r.seed,
+                    "take_up": dict(zip(self.tasks, r.take_up, strict=True)),
+                    "min_take_up": r.min_take_up,
+                    "difference": r.difference,
+                    "spent": r.spent,
+                    "within_budget": r.within,
+                }
+                for r in self.results
+            ],
+        }
 
 
 def with_budget(mechanism: Mechanism, budget: float) -> Mechanism:
     """The same mechanism with another budget; itself if it has none."""
-    if not dataclasses.is_dataclass(mechanism) or not hasattr(mechanism, "budget"):
+    if not _has_budget(mechanism):
         return mechanism
-    changed: Mechanism = dataclasses.replace(mechanism, budget=budget)
+    changed: Mechanism = dataclasses.replace(mechanism, budget=budget)  # type: ignore[type-var]
     return changed
+
+
+def _has_budget(mechanism: Mechanism) -> bool:
+    return dataclasses.is_dataclass(mechanism) and hasattr(mechanism, "budget")
 
 
 def contest(
@@ -107,21 +138,51 @@ def contest(
         tables: Bids by seed, all with the same tasks; None for bids that were given.
         budgets: The budgets.
     """
+    return gathered(mechanisms, tables, budgets, auctions(mechanisms, tables, budgets))
+
+
+def auctions(
+    mechanisms: Mapping[str, Mechanism],
+    tables: Mapping[int | None, Bids],
+    budgets: Sequence[float],
+) -> Iterator[Result]:
+    """The auctions of a contest, one after the other, for those who want to see how far it is."""
     if not mechanisms or not tables or not budgets:
         raise InputError("a contest needs mechanisms, bids and budgets")
-    tasks = {table.tasks for table in tables.values()}
-    if len(tasks) > 1:
+    if len({table.tasks for table in tables.values()}) > 1:
         raise InputError("all tables of a contest must have the same tasks")
+    return (
+        _result(name, mechanism, budget, seed, table)
+        for name, mechanism in mechanisms.items()
+        for budget in _ordered(budgets)
+        for seed, table in tables.items()
+    )
 
-    def results() -> Iterator[Result]:
-        for name, mechanism in mechanisms.items():
-            for budget in ordered:
-                for seed, table in tables.items():
-                    outcome = with_budget(mechanism, budget).recruit(table)
-                    spent = outcome.spent
-                    take_up = tuple(outcome.take_up.tolist())
-                    within = spent <= budget * (1 + 1e-9)
-                    yield Result(name, budget, seed, take_up, spent, within)
 
-    ordered = sorted(set(map(float, budgets)))
-    return Contest(tasks.pop(), tuple(mechanisms), tuple(ordered), tuple(results()))
+def gathered(
+    mechanisms: Mapping[str, Mechanism],
+    tables: Mapping[int | None, Bids],
+    budgets: Sequence[float],
+    results: Iterable[Result],
+) -> Contest:
+    """What `auctions` yielded, as a contest."""
+    return Contest(
+        tasks=next(iter(tables.values())).tasks,
+        mechanisms=tuple(mechanisms),
+        budgets=_ordered(budgets),
+        results=tuple(results),
+        unbudgeted=frozenset(name for name, m in mechanisms.items() if not _has_budget(m)),
+    )
+
+
+def _ordered(budgets: Sequence[float]) -> tuple[float, ...]:
+    return tuple(sorted(set(map(float, budgets))))
+
+
+def _result(
+    name: str, mechanism: Mechanism, budget: float, seed: int | None, table: Bids
+) -> Result:
+    outcome = with_budget(mechanism, budget).recruit(table)
+    spent = outcome.spent
+    within = spent <= at_most(budget)
+    return Result(name, budget, seed, tuple(outcome.take_up.tolist()), spent, within)

@@ -1,0 +1,49 @@
+"""Pictures into files: .png, .svg or .pdf, the same bytes for the same picture."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mmfl.errors import InputError, StoreError
+from mmfl.report.page import DPI, own_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["check_path", "save"]
+
+# Without these the same picture would have other bytes at another time.
+_METADATA: dict[str, dict[str, Any]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+
+
+def check_path(path: str | Path) -> str:
+    """The kind of picture that a file's name asks for; one sentence if it cannot be drawn."""
+    kind = Path(path).suffix.lower()
+    if kind not in _METADATA:
+        raise InputError(f"a figure's file must end in .png, .svg or .pdf, got {str(path)!r}")
+    with own_style():  # which needs matplotlib
+        return kind
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a picture; a file that is there is replaced, at once and as a whole."""
+    path = Path(path)
+    kind = check_path(path)
+    buffer = io.BytesIO()
+    with own_style():
+        figure.savefig(buffer, format=kind[1:], dpi=DPI, metadata=_METADATA[kind])
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(buffer.getvalue())
+        os.replace(part, path)
+    except OSError as error:
+        raise StoreError(f"cannot write the figure {str(path)!r}: {error.strerror}") from None
+    return path
