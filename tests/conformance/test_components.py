@@ -15,13 +15,14 @@ from mmfl.data import DATASETS, PARTITIONS
 from mmfl.data.preparation import NORMALIZATIONS
 from mmfl.engines import ENGINES
 from mmfl.evaluate import SCORES
+from mmfl.market.sources import DISTRIBUTIONS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS
 from mmfl.schedule import SCHEDULES
 
 FAMILIES = [
-    AGGREGATORS, ALLOCATORS, DATASETS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS, PARTITIONS,
-    SCHEDULES, SCORES,
+    AGGREGATORS, ALLOCATORS, DATASETS, DISTRIBUTIONS, ENGINES, LOSSES, METRICS, MODELS,
+    NORMALIZATIONS, PARTITIONS, SCHEDULES, SCORES,
 ]  # fmt: skip
 NEEDED = {
     "named": {"name": "x"},
@@ -29,6 +30,8 @@ NEEDED = {
     "inverse": {"mu": 1.0, "gamma": 8.0},
     "dirichlet": {"alpha": 0.5},
     "given": {"path": "x.npy"},
+    "truncated_normal": {"mean": 0.5, "sd": 0.2},
+    "beta": {"a": 2.0, "b": 5.0},
     "normalization given": {"mean": 0.5, "std": [0.5, 1]},
 }
 MEMBERS = [(family, kind) for family in FAMILIES for kind in family.table]
