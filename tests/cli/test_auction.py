@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mmfl import Experiment
 from mmfl.market import (
     MECHANISMS,
     Market,
@@ -48,22 +49,6 @@ def auction(call):
         return out
 
     return auction
-
-
-@pytest.fixture
-def mistake(call):
-    """From arguments to the sentence on standard error; nothing else is said or done."""
-
-    def mistake(*arguments: str) -> str:
-        code, out, err = call("auction", *arguments)
-        assert (code, out) == (2, "")
-        assert "Traceback" not in err
-        lines = err.strip().split("\n")
-        assert len(lines) == 1, err
-        assert lines[0].startswith("mmfl: ")
-        return lines[0].removeprefix("mmfl: ")
-
-    return mistake
 
 
 def row(out: str, first: str) -> list[str]:
@@ -295,109 +280,20 @@ def test_check_fails_if_a_promise_is_broken(call, monkeypatch, broken):
     assert said[broken] in out
 
 
-# Mistakes
+# An experiment
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ((), "--budget is needed for max_min_fair"),
-        (("-b", "0"), "--budget must be greater than 0, got 0.0"),
-        (("-b", "-1"), "--budget must be greater than 0, got -1.0"),
-        (("-b", "nan"), "--budget must be a finite number, got nan"),
-        (("-b", "inf"), "--budget must be a finite number, got inf"),
-        (
-            ("-b", "1", "-m", "gm_fair"),
-            "--mechanism: 'gm_fair' is unknown; did you mean 'gmm_fair'?",
-        ),
-        (("-b", "1", "-m", "x"), "--mechanism: 'x' is unknown; known: budget_fair, "),
-        (("-b", "1", "-m", ""), "--mechanism: '' is unknown; known: "),
-        (("-b", "1", "-m", "gmm_fair", "--payment", "share"), "--payment: gmm_fair has no payment"),
-        (("-b", "1", "-m", "gmm_fair", "--integer"), "--integer: gmm_fair has no fractional"),
-        (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share', got 'first'"),
-        (("-b", "1", "--threshold", "2"), "--threshold: max_min_fair has no threshold"),
-        (("-m", "value_threshold"), "--threshold is needed for value_threshold"),
-        (("-m", "value_threshold", "-b", "1"), "--budget: value_threshold has no budget"),
-        (("-m", "value_threshold", "--threshold", "0"), "--threshold must be greater than 0, got"),
-    ],
-)
-@pytest.mark.parametrize("command", ["run", "check"])
-def test_a_wrong_option_is_one_sentence(mistake, command, options, sentence):
-    assert mistake(command, "bids.csv", *options).startswith(sentence)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("-b", "x"), "--budget takes amounts like 10,20,29 or 1-60, got 'x'"),
-        (("-b", ""), "--budget takes amounts like"),
-        (("-b", "1,"), "--budget takes amounts like"),
-        (("-b", "5-1"), "--budget takes amounts like"),
-        (("-b", "1-99999999"), "--budget takes amounts like"),
-        (("-b", "9" * 5000 + "-1"), "--budget takes amounts like"),
-        (("-b", "0-3"), "--budget must be finite and > 0, got 0"),
-        (("-b", "nan"), "--budget must be finite and > 0, got nan"),
-        (("-b", "1,-2"), "--budget must be finite and > 0, got -2"),
-        (("-b", "1", "--threshold", "a"), "--threshold takes amounts like"),
-        (("-b", "1", "--threshold", "0"), "--threshold must be finite and > 0, got 0"),
-        (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share'"),
-        (("-b", "1", "-m", "value_threshold"), "--threshold is needed for value_threshold"),
-        (("-b", "1", "-m", "gmm_fair,maxmin_fair"), "--mechanism: 'maxmin_fair' is unknown; did"),
-        (("-b", "1", "-m", "gmm_fair,"), "--mechanism: '' is unknown"),
-        (("-b", "1", "--out", "bids.csv/all.json"), "cannot write 'bids.csv/all.json': "),
-    ],
-)
-def test_a_wrong_option_of_compare_is_one_sentence(mistake, options, sentence):
-    assert mistake("compare", "bids.csv", *options).startswith(sentence)
-
-
-@pytest.mark.parametrize("command", ["run", "compare", "check"])
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("bad.csv", b"client,a\nx,1\ny,oops\n", "bad.csv, line 3, column 'a' (client 'y'): must"),
-        ("bad.csv", b"client,a\nx,-1\n", "bad.csv, line 2, column 'a' (client 'x'): must"),
-        ("bad.csv", b"", "bad.csv, line 1: must name the columns"),
-        ("bad.csv", b"a,b\n1\n", "bad.csv, line 2: has 1 cells"),
-        ("bad.csv", b"a\rb\r", "bad.csv, line 1: "),
-        ("bad.csv", b"\xff\xfe", "bad.csv, line 1: is not UTF-8 text"),
-        ("none.csv", None, "cannot read 'none.csv': No such file or directory"),
-        ("none.toml", None, "none.toml: cannot read 'none.toml': No such file or directory"),
-        ("bad.toml", b"clients = 0\n", "bad.toml: "),
-        ("bad.toml", b"clients = \n", "bad.toml: not valid TOML"),
-        ("bad.toml", b'clients = 5\n[tasks.a]\nkind = "normal"\n', "bad.toml: tasks.a.kind: un"),
-    ],
-)  # fmt: skip
-def test_a_bad_file_is_one_sentence(mistake, command, name, content, sentence):
-    if content is not None:
-        Path(name).write_bytes(content)
-    assert mistake(command, name, "-b", "1").startswith(sentence)
-
-
-def test_other_mistakes_are_one_sentence(mistake):
-    assert mistake("run", ".", "-b", "1") == "cannot read '.': Is a directory"
-    out = mistake("run", "bids.csv", "-b", "1", "--out", "no/where.csv")
-    assert out == "cannot write 'no/where.csv': No such file or directory"
-    assert "must end in .png, .svg or .pdf" in mistake(
-        "run", "bids.csv", "-b", "1", "--plot", "x.txt"
-    )
-    assert "--seeds takes numbers" in mistake("compare", "market.toml", "-b", "1", "--seeds", "x")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("run", "bids.csv", "-b", "abc"),
-        ("run", "bids.csv", "-b", "1", "--seed", "-1"),
-        ("run",),
-        ("compare", "bids.csv"),
-        ("check", "bids.csv", "-b", "1", "--users", "-1"),
-        ("check", "bids.csv", "-b", "1", "--tries", "3"),
-        ("sell", "bids.csv"),
-    ],
-)
-def test_wrong_usage_exits_with_2_and_shows_the_usage(call, arguments):
-    code, out, err = call("auction", *arguments)
-    assert (code, out) == (2, "")
-    assert "Usage:" in err
-    assert "Traceback" not in err
+def test_the_auction_of_an_experiment_is_held_without_training(auction, small_toml):
+    text = "[recruitment]\nmechanism = { kind = 'budget_fair', budget = 3.0 }\nbids = 'uniform'\n"
+    Path("fair.toml").write_text(small_toml + text)
+    data = json.loads(auction("run", "fair.toml", "--json"))
+    assert (data["mechanism"], data["budget"]) == ("budget_fair", 3.0)
+    assert list(data["tasks"]) == ["dense", "image"]
+    experiment = Experiment.load("fair.toml")
+    bids = experiment.recruitment.asked(["dense", "image"], range(10), experiment.seed)
+    assert data["spent"] == near(budget_fair(bids, 3.0).spent)
+    more = json.loads(auction("run", "fair.toml", "--json", "-b", "4", "--payment", "share"))
+    assert more["spent"] == near(budget_fair(bids, 4.0, payment="share").spent)
+    other = json.loads(auction("run", "fair.toml", "--json", "-m", "max_min_fair", "-b", "3"))
+    assert other["spent"] == near(max_min_fair(bids, 3.0).spent)
+    assert "2 seeds" in auction("compare", "fair.toml", "-b", "1,2", "--seeds", "0-1")

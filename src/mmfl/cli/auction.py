@@ -11,7 +11,7 @@ from mmfl import __version__
 from mmfl.cli.options import Json, stopped_by_signals
 
 if TYPE_CHECKING:
-    from mmfl.market import Bids, Mechanism
+    from mmfl.market import Mechanism
 
 __all__ = ["app"]
 
@@ -22,12 +22,17 @@ Table = Annotated[
     typer.Argument(
         metavar="BIDS",
         help="A CSV file of bids (a line per client, a column per task, empty = unwilling), or a "
-        "TOML file that describes simulated bids.",
+        "TOML file: a description of simulated bids, or an experiment with [recruitment].",
         show_default=False,
         readable=False,
     ),
 ]
-Kind = Annotated[str, typer.Option("--mechanism", "-m", metavar="KIND", help="Which auction.")]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--mechanism", "-m", metavar="KIND", help="Which auction; by default max_min_fair."
+    ),
+]
 Budget = Annotated[float | None, typer.Option("--budget", "-b", help="What may be spent in all.")]
 Payment = Annotated[
     str | None,
@@ -45,7 +50,7 @@ Plot = Annotated[Path | None, typer.Option(help="Draw a figure: .png, .svg or .p
 @app.command()
 def run(
     bids: Table,
-    mechanism: Kind = "max_min_fair",
+    mechanism: Kind = None,
     budget: Budget = None,
     payment: Payment = None,
     integer: Integer = False,
@@ -58,13 +63,17 @@ def run(
     json: Json = False,
 ) -> None:
     """Run one auction: winners, prices, take-up and spend of each task."""
+    from mmfl.cli.auction_input import FIXED, Options, Source, kind_of
     from mmfl.cli.auction_view import outcome_data, show_outcome
     from mmfl.market.sources.files import write_awards
 
-    rule = _mechanism(mechanism, budget, payment, integer, threshold, seed)
     _check_plot(plot)
-    table = _bids(bids, seed)
+    source = Source.of(bids)
+    given = Options(budget, payment, integer, threshold, seed)
+    rule = source.mechanism(mechanism, given)
+    table = source.bids(seed, needed=hasattr(rule, "seed"))
     outcome = rule.recruit(table)
+    money: float | None = getattr(rule, "budget", None)
     if out is not None:
         write_awards(outcome, out)
     if plot is not None:
@@ -74,11 +83,10 @@ def run(
     if json:
         from json import dumps
 
-        typer.echo(dumps({"mechanism": mechanism, **outcome_data(outcome, budget)}))
+        typer.echo(dumps({"mechanism": kind_of(rule), **outcome_data(outcome, money)}))
         return
-    fixed = mechanism in _FIXED and budget is not None
-    share = budget / table.shape[1] if fixed and budget is not None else None
-    show_outcome(outcome, _called(rule), budget, share)
+    share = money / table.shape[1] if kind_of(rule) in FIXED and money is not None else None
+    show_outcome(outcome, _called(rule), money, share)
     _wrote(out, plot)
 
 
@@ -109,24 +117,25 @@ def compare(
     """Run all auctions with several budgets, side by side."""
     from json import dumps
 
+    from mmfl.cli.auction_input import Source, amounts, contenders
     from mmfl.cli.auction_view import progress, show_contest
     from mmfl.market.lab.contest import auctions, gathered
 
-    budgets = _numbers(budget, "--budget")
-    contenders = _contenders(mechanism, payment, threshold)
+    budgets = amounts(budget, "--budget")
+    rules = contenders(mechanism, payment, threshold)
     _check_plot(plot)
     with stopped_by_signals(lambda: "before all auctions were run"):
-        tables = _tables(bids, seeds)
-        steps = len(contenders) * len(set(budgets)) * len(tables)
+        tables = Source.of(bids).tables(seeds)
+        steps = len(rules) * len(set(budgets)) * len(tables)
         with progress("auctions", steps) as followed:
-            results = followed(auctions(contenders, tables, budgets))
-            found = gathered(contenders, tables, budgets, results)
+            results = followed(auctions(rules, tables, budgets))
+            found = gathered(rules, tables, budgets, results)
     data = {
         "command": _command(),
         "version": __version__,
         "options": {
             name: {key: value for key, value in _options(rule).items() if key != "budget"}
-            for name, rule in contenders.items()
+            for name, rule in rules.items()
         },
         **found.data(),
     }
@@ -147,7 +156,7 @@ def compare(
 @app.command()
 def check(
     bids: Table,
-    mechanism: Kind = "max_min_fair",
+    mechanism: Kind = None,
     budget: Budget = None,
     payment: Payment = None,
     integer: Integer = False,
@@ -162,144 +171,24 @@ def check(
     json: Json = False,
 ) -> None:
     """Verify an outcome, and search for lies that pay (the bids are taken as true costs)."""
+    from mmfl.cli.auction_input import Options, Source, kind_of
     from mmfl.cli.auction_view import audit_data, progress, show_audit
     from mmfl.market.lab.audit import audit
 
-    rule = _mechanism(mechanism, budget, payment, integer, threshold, seed)
-    table = _bids(bids, seed)
+    source = Source.of(bids)
+    rule = source.mechanism(mechanism, Options(budget, payment, integer, threshold, seed))
+    table = source.bids(seed, needed=True)
     stopped = stopped_by_signals(lambda: "before the search for lies was over")
     with stopped, progress("searching for lies that pay"):
         found = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
     if json:
         from json import dumps
 
-        typer.echo(dumps({"mechanism": mechanism, **audit_data(found)}))
+        typer.echo(dumps({"mechanism": kind_of(rule), **audit_data(found)}))
     else:
         show_audit(found)
     if found.overspent or found.irrational:
         raise typer.Exit(1)
-
-
-def _mechanism(
-    kind: str,
-    budget: float | None,
-    payment: str | None,
-    integer: bool,
-    threshold: float | None,
-    seed: int | None,
-) -> Mechanism:
-    """The mechanism that the options describe; an option that it does not have is a mistake."""
-    import dataclasses
-
-    from mmfl.errors import InputError, did_you_mean
-    from mmfl.market import MECHANISMS
-
-    if kind not in MECHANISMS.table:
-        raise InputError(
-            f"--mechanism: {kind!r} is unknown; {did_you_mean(kind, MECHANISMS.table)}"
-        )
-    cls = MECHANISMS.table[kind]
-    known = {field.name for field in dataclasses.fields(cls)}
-    given: dict[str, Any] = {"budget": budget, "payment": payment, "threshold": threshold}
-    options = {name: value for name, value in given.items() if value is not None}
-    for name in options:
-        if name not in known:
-            raise InputError(f"--{name}: {kind} has no {name}")
-    if integer and "fractional" not in known:
-        raise InputError(f"--integer: {kind} has no fractional clients anyway")
-    for name in ("budget", "threshold"):
-        if name in known and name not in options:
-            raise InputError(f"--{name} is needed for {kind}")
-    if integer:
-        options["fractional"] = False
-    if "seed" in known and seed is not None:
-        options["seed"] = seed
-    try:
-        made: Mechanism = cls(**options)
-    except InputError as error:
-        raise InputError(f"--{str(error).partition(': ')[2]}") from None
-    return made
-
-
-def _contenders(
-    kinds: str | None, payment: str | None, threshold: str | None
-) -> dict[str, Mechanism]:
-    """Mechanisms by the names that the tables show; their budgets are set later."""
-    from mmfl.errors import InputError, did_you_mean
-    from mmfl.market import MECHANISMS, ValueThreshold
-
-    prices = _numbers(threshold, "--threshold") if threshold else []
-    wanted = [kind.strip() for kind in kinds.split(",")] if kinds else list(_ORDER)
-    found: dict[str, Mechanism] = {}
-    for kind in wanted:
-        if kind == "value_threshold":
-            if kinds and not prices:
-                raise InputError("--threshold is needed for value_threshold")
-            found |= {f"value_threshold {p:g}": ValueThreshold(p) for p in prices}
-            continue
-        if kind not in MECHANISMS.table:
-            near = did_you_mean(kind, MECHANISMS.table)
-            raise InputError(f"--mechanism: {kind!r} is unknown; {near}")
-        rule = payment if kind in ("budget_fair", "max_min_fair") else None
-        found[kind] = _mechanism(kind, 1.0, rule, False, None, None)
-        if kind == "max_min_fair":
-            found[f"{kind} integer"] = _mechanism(kind, 1.0, rule, True, None, None)
-    return found
-
-
-_FIXED = ("budget_fair", "greedy_within_budget", "random_within_budget")
-"""Mechanisms that give each task a fixed share of the budget."""
-
-_ORDER = (
-    "max_min_fair",
-    "gmm_fair",
-    "budget_fair",
-    "greedy_within_budget",
-    "random_within_budget",
-    "value_threshold",
-)
-
-
-def _numbers(text: str, option: str) -> list[float]:
-    """Amounts from "10,20,29", "1-60" (whole steps) or both."""
-    import re
-
-    from mmfl.errors import InputError
-    from mmfl.sentences import short
-
-    found: list[float] = []
-    for part in text.split(","):
-        ends = re.fullmatch(r"\s*(\d{1,15})\s*-\s*(\d{1,15})\s*", part)
-        if ends and int(ends[1]) <= int(ends[2]) < int(ends[1]) + 10_000:
-            found += map(float, range(int(ends[1]), int(ends[2]) + 1))
-            continue
-        try:
-            found.append(float(part))
-        except ValueError:
-            raise InputError(
-                f"{option} takes amounts like 10,20,29 or 1-60, got {short(text)}"
-            ) from None
-    for amount in found:
-        if not 0 < amount < float("inf"):
-            raise InputError(f"{option} must be finite and > 0, got {amount:g}")
-    return found
-
-
-def _bids(path: Path, seed: int | None) -> Bids:
-    """The bids of a file: a table, or drawn as it says."""
-    return next(iter(_tables(path, None if seed is None else str(seed)).values()))
-
-
-def _tables(path: Path, seeds: str | None) -> dict[int | None, Bids]:
-    from mmfl.market.sources.files import read_bids
-    from mmfl.market.sources.simulated import Market
-    from mmfl.runs.variants import read_seeds
-
-    if path.suffix.lower() != ".toml":
-        return {None: read_bids(path)}
-    market = Market.load(path)
-    numbers = (market.seed,) if seeds is None else read_seeds(seeds)
-    return {seed: market.bids(seed) for seed in numbers}
 
 
 def _wrote(*paths: Path | None) -> None:
@@ -317,10 +206,10 @@ def _check_plot(path: Path | None) -> None:
 
 def _called(rule: Mechanism) -> str:
     """A mechanism with its options, for people."""
-    from mmfl.market import MECHANISMS
+    from mmfl.cli.auction_input import kind_of
 
     said = [f"{key} {_said(value)}" for key, value in _options(rule).items()]
-    return ", ".join([MECHANISMS.kind_of(rule), *said])
+    return ", ".join([kind_of(rule), *said])
 
 
 def _options(rule: Mechanism) -> dict[str, Any]:

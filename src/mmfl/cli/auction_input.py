@@ -1,0 +1,172 @@
+"""What the auction commands are given: a file with bids, and a mechanism by its options."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmfl.config import dump, read_file, read_toml
+from mmfl.errors import ConfigError, InputError, did_you_mean
+from mmfl.experiment import Experiment
+from mmfl.market import MECHANISMS, Bids, Market, Mechanism, ValueThreshold, read_bids
+from mmfl.runs.variants import read_seeds
+from mmfl.sentences import short
+
+__all__ = ["FIXED", "Options", "Source", "amounts", "contenders", "kind_of"]
+
+FIXED = ("budget_fair", "greedy_within_budget", "random_within_budget")
+"""Mechanisms that give each task a fixed share of the budget."""
+
+_ORDER = (
+    "max_min_fair",
+    "gmm_fair",
+    "budget_fair",
+    "greedy_within_budget",
+    "random_within_budget",
+    "value_threshold",
+)
+
+
+def kind_of(mechanism: Mechanism) -> str:
+    """The name of a mechanism."""
+    return MECHANISMS.kind_of(mechanism)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a mechanism, as far as they are given."""
+
+    budget: float | None = None
+    payment: str | None = None
+    integer: bool = False
+    threshold: float | None = None
+    seed: int | None = None
+
+    def mechanism(self, kind: str, own: dict[str, Any] | None = None) -> Mechanism:
+        """The mechanism that they describe; an option that it does not have is a mistake.
+
+        `own`: the options of an experiment's mechanism of this kind, unless given.
+        """
+        if kind not in MECHANISMS.table:
+            near = did_you_mean(kind, MECHANISMS.table)
+            raise InputError(f"--mechanism: {kind!r} is unknown; {near}")
+        cls = MECHANISMS.table[kind]
+        known = {field.name for field in dataclasses.fields(cls)}
+        given = {"budget": self.budget, "payment": self.payment, "threshold": self.threshold}
+        for name, value in given.items():
+            if value is not None and name not in known:
+                raise InputError(f"--{name}: {kind} has no {name}")
+        if self.integer and "fractional" not in known:
+            raise InputError(f"--integer: {kind} has no fractional clients anyway")
+        options = {**(own or {}), **{k: v for k, v in given.items() if v is not None}}
+        for name in ("budget", "threshold"):
+            if name in known and name not in options:
+                raise InputError(f"--{name} is needed for {kind}")
+        if self.integer:
+            options["fractional"] = False
+        if "seed" in known and self.seed is not None:
+            options["seed"] = self.seed
+        try:
+            made: Mechanism = cls(**options)
+        except InputError as error:
+            raise InputError(f"--{str(error).partition(': ')[2]}") from None
+        return made
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where bids come from: a CSV file, a market, or an experiment with ``[recruitment]``."""
+
+    path: Path
+    market: Market | Experiment | None
+
+    @classmethod
+    def of(cls, path: Path) -> Source:
+        """Look at the file; a CSV file is read later."""
+        if path.suffix.lower() != ".toml":
+            return cls(path, None)
+        try:
+            table = read_toml(read_file(path))
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        if not {"rounds", "recruitment"} & table.keys():
+            return cls(path, Market.load(path))
+        experiment = Experiment.load(path)
+        if experiment.recruitment is None:
+            raise InputError(f"{path}: the experiment has no [recruitment], so there are no bids")
+        return cls(path, experiment)
+
+    def mechanism(self, kind: str | None, options: Options) -> Mechanism:
+        """The one that is asked for; by default the experiment's, or max_min_fair."""
+        own = getattr(getattr(self.market, "recruitment", None), "mechanism", None)
+        if own is not None and kind in (None, kind_of(own)):
+            return options.mechanism(kind_of(own), dump(own))
+        return options.mechanism("max_min_fair" if kind is None else kind)
+
+    def bids(self, seed: int | None, *, needed: bool) -> Bids:
+        """The bids; `needed`: whether a seed is of use though the bids are given."""
+        if self.market is None:
+            if seed is not None and not needed:
+                raise InputError("--seed: nothing is drawn; the file has the bids")
+            return read_bids(self.path)
+        return self._drawn(self.market.seed if seed is None else seed)
+
+    def tables(self, seeds: str | None) -> dict[int | None, Bids]:
+        """Bids by seed; those of a CSV file have none."""
+        if self.market is None:
+            if seeds is not None:
+                raise InputError("--seeds: nothing is drawn; the file has the bids")
+            return {None: read_bids(self.path)}
+        numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
+        return {seed: self._drawn(seed) for seed in numbers}
+
+    def _drawn(self, seed: int) -> Bids:
+        if isinstance(self.market, Market):
+            return self.market.bids(seed)
+        assert self.market is not None
+        assert self.market.recruitment is not None
+        names = [task.name for task in self.market.tasks]
+        return self.market.recruitment.asked(names, range(self.market.clients.count), seed)
+
+
+def contenders(
+    kinds: str | None, payment: str | None, threshold: str | None
+) -> dict[str, Mechanism]:
+    """Mechanisms by the names that the tables show; their budgets are set later."""
+    prices = amounts(threshold, "--threshold") if threshold else []
+    wanted = [kind.strip() for kind in kinds.split(",")] if kinds else list(_ORDER)
+    found: dict[str, Mechanism] = {}
+    for kind in wanted:
+        if kind == "value_threshold":
+            if kinds and not prices:
+                raise InputError("--threshold is needed for value_threshold")
+            found |= {f"value_threshold {p:g}": ValueThreshold(p) for p in prices}
+            continue
+        rule = payment if kind in ("budget_fair", "max_min_fair") else None
+        found[kind] = Options(1.0, rule).mechanism(kind)
+        if kind == "max_min_fair":
+            found[f"{kind} integer"] = Options(1.0, rule, integer=True).mechanism(kind)
+    return found
+
+
+def amounts(text: str, option: str) -> list[float]:
+    """Amounts from "10,20,29", "1-60" (whole steps) or both."""
+    found: list[float] = []
+    for part in text.split(","):
+        ends = re.fullmatch(r"\s*(\d{1,15})\s*-\s*(\d{1,15})\s*", part)
+        if ends and int(ends[1]) <= int(ends[2]) < int(ends[1]) + 10_000:
+            found += map(float, range(int(ends[1]), int(ends[2]) + 1))
+            continue
+        try:
+            found.append(float(part))
+        except ValueError:
+            raise InputError(
+                f"{option} takes amounts like 10,20,29 or 1-60, got {short(text)}"
+            ) from None
+    for amount in found:
+        if not 0 < amount < float("inf"):
+            raise InputError(f"{option} must be finite and > 0, got {amount:g}")
+    return found
