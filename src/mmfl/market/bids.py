@@ -101,7 +101,7 @@ class Bids:
             found = self.ascending[np.arange(S), np.minimum(t, N + 1) - 1].tolist()
         return found
 
-    def replaced(self, row: int, asked: Floats) -> Bids:
+    def replaced(self, row: int, asked: Sequence[float]) -> Bids:
         """The same table with another row; `asked` (S) is taken at its word, not checked.
 
         Searches for lies run thousands of auctions that differ in one row.
