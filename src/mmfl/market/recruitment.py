@@ -75,7 +75,7 @@ class Recruitment:
         """The sum of all payments."""
         return float(self.spend.sum())
 
-    def utility(self, costs: npt.ArrayLike) -> Floats:
+    def utility(self, costs: npt.ArrayLike | Bids) -> Floats:
         """(N) each client's gain if these are its true costs: sum of pay - x * cost over tasks."""
         true = Bids.of(costs).values
         joins = self.participation > 0
