@@ -17,6 +17,7 @@ import numpy as np
 from mmfl.errors import InputError
 from mmfl.market.bids import Bids, Floats
 from mmfl.market.lab.truthfulness import Rule, function_of
+from mmfl.market.options import count
 from mmfl.market.recruitment import Recruitment
 from mmfl.rng import Stream, stream
 from mmfl.sentences import short
@@ -86,17 +87,17 @@ def mark_ups(
         gains.append([_alone(rule, costs, rows, factor, utility) for factor in factors])
         if min(honest.min_take_up, honest.spent) > 0:
             together.append([_relative(rule(_times(costs, f)), honest) for f in factors])
-    count = max(looked_at, 1)
+    users_in_all = max(looked_at, 1)
     gain = np.array(gains).reshape(instances, len(factors))
     spread = gain.std(axis=0, ddof=1) if instances > 1 else np.full(len(factors), math.nan)
     common = np.mean(together, axis=0) if together else np.ones((len(factors), 2))
-    honest_mean = sum(truth) / count
+    honest_mean = sum(truth) / users_in_all
     return MarkUps(
         instances=instances,
         users=looked_at,
         truthful=honest_mean,
-        blind=_by(factors, honest_mean + gain.sum(axis=0) / count),
-        error=_by(factors, spread * math.sqrt(instances) / count),
+        blind=_by(factors, honest_mean + gain.sum(axis=0) / users_in_all),
+        error=_by(factors, spread * math.sqrt(instances) / users_in_all),
         together={
             factor: (float(take_up), float(spent))
             for factor, (take_up, spent) in zip(factors, common, strict=True)
@@ -108,17 +109,14 @@ def drawn_instances(
     cost_sampler: Callable[[Stream], Any], instances: int, users: int | None, seed: int
 ) -> Iterator[tuple[Bids, list[int]]]:
     """Tables of costs and the rows of the clients to look at: the same for the same seed."""
-    for name, value in (("instances", instances), ("users", users)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise InputError(f"{name} must be a whole number, got {short(value)}")
-        if value is not None and value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}")
+    count(instances, "instances")
+    if users is not None:
+        count(users, "users")
     for number in range(instances):
         rng = stream(seed, "manipulability", number)
         costs = Bids.of(cost_sampler(rng.child("costs")))
         N = costs.shape[0]
-        count = N if users is None else min(users, N)
-        rows = rng.child("users").choice(N, count, replace=False) if N else np.empty(0, int)
+        rows = rng.child("users").choice(N, min(users or N, N), replace=False)
         yield costs, np.sort(rows).tolist()
 
 

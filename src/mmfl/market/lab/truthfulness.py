@@ -19,7 +19,7 @@ truthful, and never that it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ import numpy as np
 
 from mmfl.errors import InputError
 from mmfl.market.bids import SLACK, Bids
+from mmfl.market.options import count
 from mmfl.market.recruitment import Mechanism, Recruitment
 from mmfl.sentences import short
 
@@ -45,6 +46,8 @@ _GRID = 24
 _FEWEST = 8
 _DOUBLINGS = 40  # beyond the highest bid, for mechanisms that pay whatever is asked
 _CLOSE = 1e-10  # how near to each other the two sides of an edge are, relative to the bid
+_HALVINGS = 60  # at most: an edge at zero has no relative distance
+_HIGHEST = 1e300
 _ZOOMS = 6
 
 
@@ -105,10 +108,13 @@ def responses(
     if not whole or not 0 <= user < table.shape[0]:
         last = table.shape[0] - 1
         raise InputError(f"user must be a row of the costs, 0 to {last}, got {short(user)}")
+    if most is not None:
+        count(most, "most")
     game = _Game(function_of(mechanism), table, int(user))
     lies = {s: game.lies_in(s, most) for s, cost in enumerate(game.true) if cost < np.inf}
     mark_ups = [tuple(cost * factor for cost in game.true) for factor in MARKUPS]
-    return (*(game.best(rows, s) for s, rows in lies.items()), game.best(mark_ups, None))
+    found = [*(game.best(rows, s) for s, rows in lies.items()), game.best(mark_ups, None)]
+    return tuple(replace(each, tried=found[-1].tried) for each in found)
 
 
 def function_of(mechanism: Rule) -> Callable[[Bids], Recruitment]:
@@ -200,7 +206,8 @@ class _Game:
         if most is not None and len(others) > max(most - _GRID, _FEWEST) // 4:
             keep = np.linspace(0, len(others) - 1, max(most - _GRID, _FEWEST) // 4)
             others = others[np.unique(keep.round().astype(int))]
-        top = 1.25 * max(self.true[s], self._truth.worth, others.max(initial=0.0)) or 1.0
+        known = max(self.true[s], self._truth.worth, others.max(initial=0.0))
+        top = min(1.25 * known, _HIGHEST) or 1.0
         found = np.concatenate(
             [
                 others,
@@ -211,7 +218,7 @@ class _Game:
                 [self.true[s]],
             ]
         )
-        return [float(bid) for bid in np.unique(found)]
+        return [float(bid) for bid in np.unique(found[found < np.inf])]
 
     def _beyond(self, s: int, top: float) -> list[float]:
         """Higher and higher bids, until the client is no more recruited than if it withdrew."""
@@ -226,11 +233,11 @@ class _Game:
         found: list[float] = []
         while self._place(s, low) != self._place(s, high):
             place, above = self._place(s, low), high
-            while above - low > _CLOSE * above and low < (middle := (low + above) / 2) < above:
-                if self._place(s, middle) == place:
-                    low = middle
-                else:
-                    above = middle
+            for _ in range(_HALVINGS):
+                if above - low <= _CLOSE * above:
+                    break
+                middle = (low + above) / 2
+                low, above = (middle, above) if self._place(s, middle) == place else (low, middle)
             found += [low, above]
             low = above  # from fully to not at all there are two edges
         return found
