@@ -8,7 +8,9 @@ of what all clients ask on average; with such budgets between 1 and nearly N cli
 had. Costs are drawn in units of the budget (all mechanisms are scale free). The last column is
 Experiment 5 of the paper with B = 29, of which 8 clients an instance are looked at.
 
-The second table is about clients who know nothing of each other's bids: blind mark-ups.
+A row more has what winners gain under Max-Min Fair with critical payments and no fractions by its
+formula, theta_s - price_s, over many more instances and all clients. The last tables are about
+clients who know nothing of each other's bids: blind mark-ups.
 
 It writes table.md and table.json, the same for any number of workers.
 """
@@ -27,14 +29,15 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.market import BudgetFair, GMMFair, GreedyWithinBudget, MaxMinFair, Mechanism
-from mmfl.market.lab import Manipulability, MarkUps, manipulability, mark_ups
+from mmfl.market import Bids, BudgetFair, GMMFair, GreedyWithinBudget, MaxMinFair, Mechanism
+from mmfl.market.lab import InTask, Manipulability, MarkUps, manipulability, mark_ups
 from mmfl.market.sources.distributions import IncreasingLinear, TruncatedNormal
-from mmfl.rng import Stream
+from mmfl.rng import Stream, stream
 
 __all__ = ["main"]
 
 OUT = Path(__file__).parent.parent / "experiments/results/manipulability"
+FORMULA = 1000
 PER_CLIENT = (0.05, 0.25)  # budget for each client and task, in a market of costs on [0, 1]
 
 MECHANISMS: dict[str, Mechanism] = {
@@ -130,6 +133,25 @@ def marked_up(job: tuple[str, Column, int]) -> MarkUps:
     )
 
 
+def by_formula(column: Column, seed: int) -> str:
+    """A cell of Max-Min critical int without a search: who wins a task gains theta_s - price_s."""
+    mechanism, pairs, gains, touched = MaxMinFair(1.0, fractional=False), 0, [], 0
+    for number in range(FORMULA):
+        costs = Bids(column.sampler(stream(seed, "formula", number)))
+        outcome = mechanism.recruit(costs)
+        T, before = len(outcome.winners[0]), len(gains)
+        if T:
+            last, following = costs.smallest(T), costs.smallest(T + 1)
+            for price, own, after in zip(outcome.price, last, following, strict=True):
+                theta = min(1.0 / T - sum(last) + own, after)
+                if theta - price > 1e-8 * max(outcome.price):
+                    gains += [theta / price - 1] * T
+        pairs += costs.values.size
+        touched += len(gains) > before
+    mean = f", gain {np.mean(gains):.1%}" if gains else ""
+    return f"{len(gains) / pairs:.1%}, {touched / FORMULA:.0%}{mean}" if gains else "0"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measure all cells and write the tables."""
     wanted = argparse.ArgumentParser(
@@ -154,7 +176,7 @@ def main(arguments: list[str] | None = None) -> None:
         "mark_ups": [_plain(name, column, found) for (name, column), found in second.items()],
     }
     (given.out / "table.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    text = "\n".join(_text(columns, blind, first, second))
+    text = "\n".join(_text(columns, blind, first, second, given.seed))
     (given.out / "table.md").write_text(text + "\n", encoding="utf-8")
 
 
@@ -181,23 +203,28 @@ def _text(
     blind: Sequence[Column],
     first: dict[tuple[str, str], Manipulability],
     second: dict[tuple[str, str], MarkUps],
+    seed: int,
 ) -> Iterable[str]:
     yield "# Who gains by lying\n"
     yield "Made by `make manipulability`; what it means is in [README.md](README.md).\n"
     yield "## One client knows all bids and changes one of its own\n"
     yield (
         "Share of the client-task pairs that gain (in brackets: by an underbid), of the instances "
-        "with such a pair, and the mean gain as a share of a winner's truthful pay. Second line: "
-        "the specification's.\n"
+        "with such a pair, and the mean gain as a share of a winner's truthful pay. First line: in "
+        "the misreported task alone; in italics: the specification's, which counts so, too; third "
+        "line: in all tasks together, what matters to the client.\n"
     )
     yield "| | " + " | ".join(f"{c.name}, {c.instances} instances" for c in columns) + " |"
     yield "|---" * (len(columns) + 1) + "|"
     for name in MECHANISMS:
         cells = [
-            f"{_cell(first[name, column.name])}<br>*{said}*"
+            f"{_cell(first[name, column.name].in_task)}<br>*{said}*<br>"
+            f"{_cell(first[name, column.name])}"
             for column, said in zip(columns, SPECIFIED[name], strict=True)
         ]
         yield f"| {name} | " + " | ".join(cells) + " |"
+    cells = [by_formula(column, seed) for column in columns]
+    yield f"| Max-Min critical int by formula, {FORMULA} instances | " + " | ".join(cells) + " |"
     yield "\n## What a lie does to the min take-up\n"
     yield (
         "Mean and largest fall by the best lies that pay; largest fall by any lie tried; pairs "
@@ -239,7 +266,7 @@ def _text(
         yield ""
 
 
-def _cell(found: Manipulability) -> str:
+def _cell(found: InTask | Manipulability) -> str:
     if not found.pairs_that_gain:
         return "0"
     gain = f", gain {found.relative_gain:.1%}" if found.relative_gain else ""

@@ -18,6 +18,7 @@ from mmfl.market import (
     rationality_violation,
 )
 from mmfl.market.by_rounds import rounds_of
+from mmfl.market.lab import responses
 from mmfl.market.lab.cases import COUNTER_EXAMPLES, FLAWS, THEOREM, Case, Flaw
 
 LIES = (*THEOREM, *COUNTER_EXAMPLES)
@@ -117,6 +118,14 @@ def test_a_lie_can_cost_every_task_a_client():
     before, after = case.outcomes()
     assert (before.min_take_up, after.min_take_up) == (2, 1)
     assert after.participation[case.user, case.task] == 0
+
+
+def test_an_underbid_can_pay_in_another_task_only():
+    (case,) = (case for case in LIES if case.name == "underbid elsewhere")
+    *single, _ = responses(case.mechanism, case.costs, case.user)
+    found = single[case.task]
+    assert found.underbid == pytest.approx(case.gain)
+    assert found.in_task == 0
 
 
 def test_paying_everybody_its_threshold_exceeds_the_budget():

@@ -7,7 +7,7 @@ import pytest
 
 from mmfl.errors import InputError
 from mmfl.market import BudgetFair, GMMFair, MaxMinFair, budget_fair
-from mmfl.market.lab import manipulability, mark_ups
+from mmfl.market.lab import InTask, manipulability, mark_ups
 from mmfl.market.lab.cases import COUNTER_EXAMPLES
 
 THREE = [[0.30], [0.35], [0.40]]
@@ -28,6 +28,7 @@ def test_a_table_counted_by_hand():
     assert found.pairs_that_gain == found.pairs_underbid == found.users_who_gain
     assert found.pairs_that_gain == pytest.approx(1 / 3)
     assert found.instances_with_gain == 1
+    assert found.in_task == InTask(found.pairs_that_gain, found.pairs_underbid, 1.0, 0.0)
     assert found.mean_gain == pytest.approx(0.10)
     assert found.largest_gain == pytest.approx(0.10)
     assert found.relative_gain == found.pairs_elsewhere == 0  # who gains is not paid by the truth
@@ -48,7 +49,7 @@ def test_winners_who_are_paid_their_bids():
     assert (found.users, found.pairs) == (2, 2)
     assert found.pairs_that_gain == found.users_who_gain == found.instances_with_gain == 1
     assert found.largest_gain == pytest.approx(0.8)
-    assert found.relative_gain == pytest.approx(8.0)
+    assert found.relative_gain == found.in_task.relative_gain == pytest.approx(8.0)
     assert (found.pairs_underbid, found.pairs_elsewhere) == (0, 0)
     assert (found.mean_fall, found.largest_fall, found.any_fall) == (0, 0, 1)
     assert (found.truthful, found.blind[2.0]) == (0, pytest.approx(0.1))
@@ -70,17 +71,30 @@ def test_nobody_gains_under_budget_fair():
     assert found.users_who_gain == found.pairs_that_gain == found.pairs_underbid == 0
     assert found.instances_with_gain == found.mean_gain == found.largest_gain == 0
     assert found.relative_gain == found.mean_fall == found.largest_fall == 0
+    assert found.in_task == InTask(0, 0, 0, 0)
     assert found.best_blind == (1.0, found.truthful)
 
 
-def test_critical_payments_never_reward_an_underbid():
+def test_the_impact_of_lies_on_the_take_up():
     for mechanism in (MaxMinFair(1.0), MaxMinFair(1.0, fractional=False)):
         found = manipulability(mechanism, small, instances=4, factors=())
         assert found.pairs_that_gain > 0
-        assert found.pairs_underbid == 0
-        assert found.any_fall <= 1 + 1e-9
+        assert found.largest_fall <= found.any_fall <= 1 + 1e-9
         if not mechanism.fractional:
-            assert found.mean_fall == found.largest_fall == 0
+            assert found.largest_fall <= 0
+            assert found.in_task.pairs_underbid == 0  # section 5.6: proved
+
+
+def test_integer_share_and_critical_pay_differ_by_underbids_alone():
+    """In the misreported task: overbids pay for the same pairs, underbids only with share pay."""
+    critical, share = (
+        manipulability(MaxMinFair(1.0, pay, False), small, instances=6, factors=())
+        for pay in ("critical", "share")
+    )
+    assert critical.in_task.pairs_underbid == 0
+    assert share.in_task.pairs_that_gain == pytest.approx(
+        critical.in_task.pairs_that_gain + share.in_task.pairs_underbid
+    )
 
 
 def test_the_same_seed_is_the_same_study_and_functions_are_mechanisms():

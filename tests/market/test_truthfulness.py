@@ -72,7 +72,7 @@ def test_the_printed_price_of_budget_fair_rewards_an_underbid():
 def test_budget_fair_with_critical_payments_is_truthful(costs, data):
     user = data.draw(st.integers(0, len(costs) - 1))
     for found in responses(BudgetFair(1.0), costs, user):
-        assert found.gain == found.underbid == found.in_task == 0
+        assert found.gain == found.underbid == found.in_task == found.in_task_underbid == 0
         assert found.bids == tuple(costs[user])
 
 
@@ -103,7 +103,7 @@ def test_a_winner_gains_exactly_what_its_threshold_exceeds_its_price(seed):
                 theta = min(1.0 / T - sum(last) + last[s], following[s])
                 expected = theta - outcome.price[s]
             assert found.in_task == pytest.approx(expected, abs=1e-7)
-            assert found.underbid == 0
+            assert found.in_task_underbid == 0
             if user in outcome.winners[s] and found.gain > 0:
                 assert found.take_up == (T, T)
 

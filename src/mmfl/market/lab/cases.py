@@ -217,8 +217,19 @@ COUNTER_EXAMPLES = (
         shows="It ends the auction one round earlier: the client loses task 1, and is the only one "
         "to share the purse of task 2, 7 instead of 3.",
     ),
+    Case(
+        name="underbid elsewhere",
+        statement="Even with critical payments and no fractions an underbid can pay.",
+        mechanism=MaxMinFair(15.0, fractional=False),
+        costs=((1, 2), (0, 5), (0, 0)),
+        user=0,
+        lie=(0, 2),
+        gain=0.25,
+        shows="It makes a third round possible: the client loses 1 in task 1, which it would not "
+        "have won, and its price in task 2 rises from 3.75 to 5.",
+    ),
 )
-"""Lies of the specification's counter-examples, and two more."""
+"""Lies of the specification's counter-examples, and three more."""
 
 
 FLAWS = (

@@ -17,7 +17,24 @@ from mmfl.market.lab.truthfulness import Response, Rule, function_of, responses
 from mmfl.market.recruitment import Recruitment
 from mmfl.rng import Stream
 
-__all__ = ["Manipulability", "manipulability"]
+__all__ = ["InTask", "Manipulability", "manipulability"]
+
+
+@dataclass(frozen=True)
+class InTask:
+    """What liars gain in the task in which they lie, whatever becomes of their other tasks.
+
+    Attributes:
+        pairs_that_gain: Share of the pairs that gain so.
+        pairs_underbid: Share of the pairs that gain so by an underbid.
+        instances_with_gain: Share of the instances in which some pair gains so.
+        relative_gain: As in `Manipulability`.
+    """
+
+    pairs_that_gain: float
+    pairs_underbid: float
+    instances_with_gain: float
+    relative_gain: float
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,7 @@ class Manipulability:
         largest_gain: The largest gain found.
         relative_gain: The mean of gain / truthful pay for the task, over the pairs that gain and
             whose client would fully win the task by the truth, for a payment above 0.
+        in_task: The same four figures, if only the utility of the misreported task is counted.
         mean_fall: How much the min take-up falls by the best lie of a pair, mean over the pairs
             that gain; negative if lies raise it.
         largest_fall: The largest such fall; 0 if nobody gains.
@@ -63,6 +81,7 @@ class Manipulability:
     mean_gain: float
     largest_gain: float
     relative_gain: float
+    in_task: InTask
     mean_fall: float
     largest_fall: float
     any_fall: float
@@ -107,10 +126,7 @@ def manipulability(
     tally = _Tally()
     for costs, rows in drawn_instances(cost_sampler, instances, users, seed):
         honest = rule(costs)
-        before = len(tally.gaining)
-        for user in rows:
-            tally.add(responses(rule, costs, user, most=most), honest)
-        tally.touched += len(tally.gaining) > before
+        tally.add_instance([responses(rule, costs, user, most=most) for user in rows], honest)
     return tally.result(blind)
 
 
@@ -118,45 +134,54 @@ def manipulability(
 class _Tally:
     """Sums over instances."""
 
-    touched: int = 0  # instances
-    pairs: int = 0
-    tried: int = 0
-    gaining: list[Response] = field(default_factory=list)  # one for each pair that gains
+    pairs: list[Response] = field(default_factory=list)
     best: list[float] = field(default_factory=list)  # gains, one for each client that gains
     relative: list[float] = field(default_factory=list)
+    relative_in_task: list[float] = field(default_factory=list)
+    touched: int = 0  # instances
+    touched_in_task: int = 0
     any_fall: float = 0.0
+    tried: int = 0
 
-    def add(self, found: Sequence[Response], honest: Recruitment) -> None:
-        """The responses of one client."""
-        *single, common = found
-        self.tried += common.tried
-        self.pairs += len(single)
-        self.any_fall = max(self.any_fall, *(each.take_up[0] - each.lowest for each in found))
-        gain = max(each.gain for each in found)
-        if gain > 0:
-            self.best.append(gain)
-        for each in single:
-            if each.gain > 0:
-                self.gaining.append(each)
-                paid = float(honest.payment[each.user, each.task])
-                if paid > 0 and honest.participation[each.user, each.task] >= 1:
-                    self.relative.append(each.gain / paid)
+    def add_instance(self, users: Sequence[Sequence[Response]], honest: Recruitment) -> None:
+        """The responses of each client that is looked at."""
+        for found in users:
+            self.tried += found[-1].tried
+            self.any_fall = max(self.any_fall, *(each.take_up[0] - each.lowest for each in found))
+            gain = max(each.gain for each in found)
+            self.best += [gain] if gain > 0 else []
+        pairs = [each for found in users for each in found[:-1]]
+        self.pairs += pairs
+        self.touched += any(each.gain > 0 for each in pairs)
+        self.touched_in_task += any(each.in_task > 0 for each in pairs)
+        for each in pairs:
+            paid = float(honest.payment[each.user, each.task])
+            if paid > 0 and honest.participation[each.user, each.task] >= 1:
+                self.relative += [each.gain / paid] if each.gain > 0 else []
+                self.relative_in_task += [each.in_task / paid] if each.in_task > 0 else []
 
     def result(self, blind: MarkUps) -> Manipulability:
-        users, pairs = max(blind.users, 1), max(self.pairs, 1)
-        falls = [each.take_up[0] - each.take_up[1] for each in self.gaining]
+        users, pairs = max(blind.users, 1), max(len(self.pairs), 1)
+        gaining = [each for each in self.pairs if each.gain > 0]
+        falls = [each.take_up[0] - each.take_up[1] for each in gaining]
         return Manipulability(
             instances=blind.instances,
             users=blind.users,
-            pairs=self.pairs,
+            pairs=len(self.pairs),
             users_who_gain=len(self.best) / users,
-            pairs_that_gain=len(self.gaining) / pairs,
-            pairs_underbid=sum(each.underbid > 0 for each in self.gaining) / pairs,
-            pairs_elsewhere=sum(each.in_task == 0 for each in self.gaining) / pairs,
+            pairs_that_gain=len(gaining) / pairs,
+            pairs_underbid=sum(each.underbid > 0 for each in gaining) / pairs,
+            pairs_elsewhere=sum(each.in_task == 0 for each in gaining) / pairs,
             instances_with_gain=self.touched / blind.instances,
             mean_gain=_mean(self.best),
             largest_gain=max(self.best, default=0.0),
             relative_gain=_mean(self.relative),
+            in_task=InTask(
+                pairs_that_gain=sum(each.in_task > 0 for each in self.pairs) / pairs,
+                pairs_underbid=sum(each.in_task_underbid > 0 for each in self.pairs) / pairs,
+                instances_with_gain=self.touched_in_task / blind.instances,
+                relative_gain=_mean(self.relative_in_task),
+            ),
             mean_fall=_mean(falls),
             largest_fall=max(falls, default=0.0),
             any_fall=self.any_fall,

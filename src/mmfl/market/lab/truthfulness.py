@@ -64,6 +64,7 @@ class Response:
         underbid: The largest gain by a lie below the cost; 0 if there is none.
         in_task: The largest gain in the utility of `task` alone, whatever becomes of the other
             tasks; 0 if there is none, or no such task.
+        in_task_underbid: The same by a lie below the cost.
         take_up: The min take-up if it bids its costs, and with `bids`.
         lowest: The lowest min take-up that any lie brought, whether it pays or not.
         tried: How many auctions were run for all responses of the client.
@@ -76,6 +77,7 @@ class Response:
     utility: float
     underbid: float
     in_task: float
+    in_task_underbid: float
     take_up: tuple[float, float]
     lowest: float
     tried: int
@@ -156,18 +158,20 @@ class _Game:
         """The best of some rows of bids."""
         honest = sum(self._truth.utility)
         best, bids, take_up = honest, self.true, self._truth.take_up
-        under, in_task, lowest = 0.0, 0.0, self._truth.take_up
+        under, in_task, in_task_under, lowest = 0.0, 0.0, 0.0, self._truth.take_up
         for row in rows:
             found = self._try(row)
             lowest = min(lowest, found.take_up)
             dust = 10 * SLACK * max(found.worth, self._truth.worth)
+            below = all(bid <= cost for bid, cost in zip(row, self.true, strict=True))
             if task is not None:
                 own = found.utility[task] - self._truth.utility[task]
                 in_task = max(in_task, own if own > dust else 0.0)
+                in_task_under = max(in_task_under, own if own > dust and below else 0.0)
             utility = sum(found.utility)
             if not utility - honest > dust:
                 continue
-            if all(bid <= cost for bid, cost in zip(row, self.true, strict=True)):
+            if below:
                 under = max(under, utility - honest)
             if utility > best:
                 best, bids, take_up = utility, row, found.take_up
@@ -179,6 +183,7 @@ class _Game:
             utility=best,
             underbid=under,
             in_task=in_task,
+            in_task_underbid=in_task_under,
             take_up=(self._truth.take_up, take_up),
             lowest=lowest,
             tried=len(self._known),
@@ -231,15 +236,17 @@ class _Game:
     def _edges(self, s: int, low: float, high: float) -> list[float]:
         """Pairs of bids, very near to each other, between which the client's place changes."""
         found: list[float] = []
-        while self._place(s, low) != self._place(s, high):
+        for _ in range(2):  # from fully to in part, and from there to not at all
             place, above = self._place(s, low), high
+            if place == self._place(s, high):
+                break
             for _ in range(_HALVINGS):
                 if above - low <= _CLOSE * above:
                     break
                 middle = (low + above) / 2
                 low, above = (middle, above) if self._place(s, middle) == place else (low, middle)
             found += [low, above]
-            low = above  # from fully to not at all there are two edges
+            low = above
         return found
 
     def _place(self, s: int, bid: float) -> int:
