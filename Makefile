@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks recruited exp5 auctions_exact bench_auctions clean
+.PHONY: run test lint format five_tasks recruited exp5 manipulability auctions_exact bench_auctions clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -42,6 +42,9 @@ exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tab
 			--seeds 0-$$((seeds - 1)) --out runs/exp5/$$market-$$seeds.json \
 			--plot experiments/results/exp5/$$market-$$seeds.png; done; done
 	@$(BIN)/python scripts/exp5.py runs/exp5
+
+manipulability: .venv/run.stamp  ## slow (5 minutes on 2 cores): who gains by lying under which auction
+	@$(BIN)/python scripts/manipulability.py --workers 2
 
 .venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

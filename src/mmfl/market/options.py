@@ -1,4 +1,4 @@
-"""Options of mechanisms, checked."""
+"""Options of mechanisms and of the laboratory, checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mmfl.errors import InputError
 from mmfl.sentences import short
 
-__all__ = ["choice", "flag"]
+__all__ = ["choice", "count", "flag"]
 
 
 def choice(value: object, known: Iterable[str], name: str) -> None:
@@ -15,6 +15,14 @@ def choice(value: object, known: Iterable[str], name: str) -> None:
     if not isinstance(value, str) or value not in known:
         words = " or ".join(repr(word) for word in known)
         raise InputError(f"{name} must be {words}, got {short(value)}")
+
+
+def count(value: object, name: str) -> None:
+    """Refuse what is no whole number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{name} must be a whole number, got {short(value)}")
+    if value < 1:
+        raise InputError(f"{name} must be at least 1, got {value}")
 
 
 def flag(value: object, name: str) -> None:

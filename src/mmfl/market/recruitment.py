@@ -77,7 +77,7 @@ class Recruitment:
         """The sum of all payments."""
         return float(self.spend.sum())
 
-    def utility(self, costs: npt.ArrayLike) -> Floats:
+    def utility(self, costs: npt.ArrayLike | Bids) -> Floats:
         """(N) each client's gain if these are its true costs: sum of pay - x * cost over tasks."""
         true = Bids.of(costs).values
         if true.shape != self.bids.shape:
@@ -115,18 +115,21 @@ def recruited(
         stop: Why no more joined.
     """
     S = bids.shape[1]
-    k = np.asarray(counts, dtype=np.int64)
-    cut = np.where(k > 0, bids.smallest(np.maximum(k, 1)), -1.0)  # b(k_s, s), the dearest winner's
+    k: list[int] = np.asarray(counts, dtype=np.int64).tolist()
+    # b(k_s, s), the dearest winner's
+    cut = [float(bids.ascending[s, k_s - 1]) if k_s else -1.0 for s, k_s in enumerate(k)]
     joins = bids.values <= cut
     winners = []
     for s in range(S):
         column = bids.values[:, s]
-        rows = np.flatnonzero(joins[:, s])
+        rows = joins[:, s].nonzero()[0]
+        asked = column[rows]
         if len(rows) > k[s]:  # of equal bids at the cut, the first rows win
-            tied = rows[column[rows] == cut[s]]
+            tied = rows[asked == cut[s]]
             joins[tied[len(tied) - (len(rows) - k[s]) :], s] = False
-            rows = np.flatnonzero(joins[:, s])
-        winners.append(rows[ranked(column[rows], bids.ascending[s, : k[s]])])
+            rows = joins[:, s].nonzero()[0]
+            asked = column[rows]
+        winners.append(rows[ranked(asked, bids.ascending[s, : k[s]])])
     x = joins.astype(np.float64)
     if price is None:
         payment, price = np.where(joins, bids.values, 0.0), [None] * S

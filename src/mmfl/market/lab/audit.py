@@ -10,8 +10,10 @@ import numpy as np
 from mmfl.market.baselines import ValueThreshold
 from mmfl.market.bids import Bids, Ints
 from mmfl.market.budget_fair import BudgetFair
-from mmfl.market.lab.truthfulness import Response, best_response
-from mmfl.market.recruitment import Mechanism, Recruitment
+from mmfl.market.lab.truthfulness import Response, Rule, best_response, function_of
+from mmfl.market.max_min_fair import MaxMinFair
+from mmfl.market.options import count
+from mmfl.market.recruitment import Recruitment
 from mmfl.market.verify import budget_violation, max_min_optimum, rationality_violation
 from mmfl.rng import stream
 
@@ -55,7 +57,7 @@ class Audit:
 
 
 def audit(
-    mechanism: Mechanism, bids: Any, *, users: int | None = 20, tries: int = 400, seed: int = 0
+    mechanism: Rule, bids: Any, *, users: int | None = 20, tries: int = 400, seed: int = 0
 ) -> Audit:
     """Run an auction, verify its outcome, and search for lies that pay.
 
@@ -64,15 +66,18 @@ def audit(
     fewer clients and bids are tried, so that the search takes about half a minute.
 
     Args:
-        mechanism: A mechanism with its options.
+        mechanism: A mechanism with its options, or a function from `Bids` to a `Recruitment`.
         bids: N x S, anything array-like.
         users: How many clients' lies to search; None: everybody's.
         tries: How many bids to try for each client and task, about.
         seed: Of the choice of clients.
     """
+    count(tries, "tries")
+    if users is not None:
+        count(users, "users")
     table = Bids.of(bids)
     N, S = table.shape
-    outcome = mechanism.recruit(table)
+    outcome = function_of(mechanism)(table)
     budget = getattr(mechanism, "budget", None)
     wanted = N if users is None else min(users, N)
     if users is not None:
@@ -96,7 +101,7 @@ def audit(
     )
 
 
-def _suspects(outcome: Recruitment, count: int, seed: int) -> Ints:
+def _suspects(outcome: Recruitment, wanted: int, seed: int) -> Ints:
     """Rows of the clients to look at: those around the cuts first, then others at random."""
     table = outcome.bids
     N, S = table.shape
@@ -108,15 +113,13 @@ def _suspects(outcome: Recruitment, count: int, seed: int) -> Ints:
         if np.isfinite(losers).any():
             near.append(int(losers.argmin()))
         first |= dict.fromkeys(near)
-    others = stream(seed, "audit").choice(N, min(N, count + len(first)), replace=False)
+    others = stream(seed, "audit").choice(N, min(N, wanted + len(first)), replace=False)
     rows = list(dict.fromkeys([*first, *others.tolist()]))
-    return np.array(sorted(rows[:count]), dtype=np.int64)
+    return np.array(sorted(rows[:wanted]), dtype=np.int64)
 
 
-def _proved(mechanism: Mechanism, S: int) -> bool:
+def _proved(mechanism: Rule, S: int) -> bool:
     """Whether a theorem says that bidding one's costs is best, whatever the others do."""
-    from mmfl.market.max_min_fair import MaxMinFair
-
     if isinstance(mechanism, BudgetFair):
         return mechanism.payment == "critical"
     if isinstance(mechanism, MaxMinFair):  # with one task it is Budget-Fair

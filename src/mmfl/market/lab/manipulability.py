@@ -2,51 +2,72 @@
 
 Three liars are looked at: one who knows all bids and finds the best false one (`best_response`: a
 lower bound); one who knows nothing and multiplies its bids by a factor ("blind mark-up"); and all
-clients together, who all multiply their bids by that factor.
+clients together, who all multiply their bids by that factor (both in `mark_ups`). And the corollary
+"Untruthfulness Impact" of the paper: by how much does a lie lower the min take-up? By at most 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+from mmfl.market.lab.markups import BLIND, MarkUps, drawn_instances, mark_ups
+from mmfl.market.lab.truthfulness import Response, Rule, function_of, responses
+from mmfl.market.recruitment import Recruitment
+from mmfl.rng import Stream
 
-from mmfl.errors import InputError
-from mmfl.market.bids import Bids, Floats, Ints
-from mmfl.market.lab.truthfulness import Response, Rule, _function, responses
-from mmfl.rng import Stream, stream
-from mmfl.sentences import short
+__all__ = ["InTask", "Manipulability", "manipulability"]
 
-__all__ = ["BLIND", "Manipulability", "manipulability"]
 
-BLIND = (0.9, 0.95, 1.02, 1.05, 1.1, 1.25, 1.5)
-"""Factors that blind liars and clients in common try."""
+@dataclass(frozen=True)
+class InTask:
+    """What liars gain in the task in which they lie, whatever becomes of their other tasks.
+
+    Attributes:
+        pairs_that_gain: Share of the pairs that gain so.
+        pairs_underbid: Share of the pairs that gain so by an underbid.
+        instances_with_gain: Share of the instances in which some pair gains so.
+        relative_gain: As in `Manipulability`.
+    """
+
+    pairs_that_gain: float
+    pairs_underbid: float
+    instances_with_gain: float
+    relative_gain: float
 
 
 @dataclass(frozen=True)
 class Manipulability:
     """What liars gain, over instances.
 
+    A pair is a client and a task that it is willing to train; it gains if a lie in that one task
+    was found that pays, all tasks counted.
+
     Attributes:
         instances: How many instances were drawn.
         users: How many clients were looked at in all.
-        pairs: How many pairs of such a client and a task that it is willing to train.
-        users_who_gain: Share of the clients for which a lie was found that pays.
-        pairs_that_gain: Share of the pairs in which a lie in that one task pays.
-        pairs_underbid: Share of the pairs in which an underbid in that task pays.
-        instances_with_gain: Share of the instances in which a lie was found that pays.
+        pairs: How many pairs of them and a task.
+        users_who_gain: Share of the clients for which a lie was found that pays, be it in one task
+            or a common mark-up.
+        pairs_that_gain: Share of the pairs that gain.
+        pairs_underbid: Share of the pairs that gain by an underbid.
+        pairs_elsewhere: Share of the pairs that gain, but only through the other tasks.
+        instances_with_gain: Share of the instances in which some pair gains.
         mean_gain: Mean gain of the best lie, over the clients that gain.
         largest_gain: The largest gain found.
-        relative_gain: The mean of gain / truthful pay, over gaining clients that are paid anyway.
-        mean_fall: How much the min take-up falls by the best lie, mean over the clients that gain.
-        largest_fall: The largest such fall; negative if lies only ever raised it.
+        relative_gain: The mean of gain / truthful pay for the task, over the pairs that gain and
+            whose client would fully win the task by the truth, for a payment above 0.
+        in_task: The same four figures, if only the utility of the misreported task is counted.
+        mean_fall: How much the min take-up falls by the best lie of a pair, mean over the pairs
+            that gain; negative if lies raise it.
+        largest_fall: The largest such fall; 0 if nobody gains.
+        any_fall: The largest fall by any lie that was tried, whether it pays or not.
         truthful: The expected utility of a client that bids its costs, as all others do.
         blind: By factor: its expected utility if it multiplies its bids by it, alone and knowing
             nothing.
         together: By factor: (min take-up, money spent) if all multiply, relative to truth.
-        tried: How many auctions were run.
+        tried: How many auctions the search for lies took.
     """
 
     instances: int
@@ -55,12 +76,15 @@ class Manipulability:
     users_who_gain: float
     pairs_that_gain: float
     pairs_underbid: float
+    pairs_elsewhere: float
     instances_with_gain: float
     mean_gain: float
     largest_gain: float
     relative_gain: float
+    in_task: InTask
     mean_fall: float
     largest_fall: float
+    any_fall: float
     truthful: float
     blind: Mapping[float, float]
     together: Mapping[float, tuple[float, float]]
@@ -84,8 +108,10 @@ def manipulability(
 ) -> Manipulability:
     """Draw instances, search for lies that pay, and sum up.
 
+    To vary the budget too, draw costs in units of it: all mechanisms are scale free.
+
     Args:
-        mechanism: A mechanism with its options, or a function from bids to a `Recruitment`.
+        mechanism: A mechanism with its options, or a function from `Bids` to a `Recruitment`.
         cost_sampler: From a random stream to a table of true costs (N x S).
         instances: How many tables to draw.
         users: How many clients of each instance to look at; by default all of them.
@@ -93,101 +119,78 @@ def manipulability(
         factors: Which blind and common mark-ups to try.
         most: See `best_response`.
     """
-    for name, value in (("instances", instances), ("users", users)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise InputError(f"{name} must be a whole number, got {short(value)}")
-        if value is not None and value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}")
-    rule = _function(mechanism)
-    tally = _Tally(factors)
-    for number in range(instances):
-        rng = stream(seed, "manipulability", number)
-        costs = Bids.of(cost_sampler(rng.child("costs")))
-        N = costs.shape[0]
-        count = N if users is None else min(users, N)
-        rows = np.sort(rng.child("users").choice(N, count, replace=False))
-        tally.add_instance(rule, costs, rows, most)
-    return tally.result()
+    blind = mark_ups(
+        mechanism, cost_sampler, instances=instances, users=users, seed=seed, factors=factors
+    )
+    rule = function_of(mechanism)
+    tally = _Tally()
+    for costs, rows in drawn_instances(cost_sampler, instances, users, seed):
+        honest = rule(costs)
+        tally.add_instance([responses(rule, costs, user, most=most) for user in rows], honest)
+    return tally.result(blind)
 
 
+@dataclass
 class _Tally:
     """Sums over instances."""
 
-    def __init__(self, factors: Sequence[float]) -> None:
-        self.factors = tuple(factors)
-        self.instances = self.pairs = self.pairs_gain = self.pairs_under = self.tried = 0
-        self.users = self.touched = 0
-        self.gains: list[float] = []
-        self.relative: list[float] = []
-        self.falls: list[float] = []
-        self.truth = 0.0
-        self.blind = np.zeros(len(self.factors))
-        self.together: list[list[tuple[float, float]]] = [[] for _ in self.factors]
+    pairs: list[Response] = field(default_factory=list)
+    best: list[float] = field(default_factory=list)  # gains, one for each client that gains
+    relative: list[float] = field(default_factory=list)
+    relative_in_task: list[float] = field(default_factory=list)
+    touched: int = 0  # instances
+    touched_in_task: int = 0
+    any_fall: float = 0.0
+    tried: int = 0
 
-    def add_instance(
-        self, rule: Callable[[Any], Any], costs: Bids, rows: Ints, most: int | None
-    ) -> None:
-        outcome = rule(costs)
-        touched = False
-        for user in rows.tolist():
-            found = responses(rule, costs, user, most=most)
-            touched |= self._add_user(found, float(outcome.payment[user].sum()))
-            self._add_blind(rule, costs, user, found[-1].truthful)
-        for place, factor in enumerate(self.factors):
-            after = rule(costs.values * factor)
-            base = (outcome.min_take_up, outcome.spent)
-            if min(base) > 0:
-                pair = (after.min_take_up / base[0], after.spent / base[1])
-                self.together[place].append(pair)
-        self.instances += 1
-        self.touched += touched
+    def add_instance(self, users: Sequence[Sequence[Response]], honest: Recruitment) -> None:
+        """The responses of each client that is looked at."""
+        for found in users:
+            self.tried += found[-1].tried
+            self.any_fall = max(self.any_fall, *(each.take_up[0] - each.lowest for each in found))
+            gain = max(each.gain for each in found)
+            self.best += [gain] if gain > 0 else []
+        pairs = [each for found in users for each in found[:-1]]
+        self.pairs += pairs
+        self.touched += any(each.gain > 0 for each in pairs)
+        self.touched_in_task += any(each.in_task > 0 for each in pairs)
+        for each in pairs:
+            paid = float(honest.payment[each.user, each.task])
+            if paid > 0 and honest.participation[each.user, each.task] >= 1:
+                self.relative += [each.gain / paid] if each.gain > 0 else []
+                self.relative_in_task += [each.in_task / paid] if each.in_task > 0 else []
 
-    def _add_user(self, found: Sequence[Response], paid: float) -> bool:
-        single = found[:-1]
-        best = max(found, key=lambda response: response.gain)
-        self.users += 1
-        self.pairs += len(single)
-        self.pairs_gain += sum(response.gain > 0 for response in single)
-        self.pairs_under += sum(response.underbid > 0 for response in single)
-        self.tried += found[-1].tried
-        if best.gain <= 0:
-            return False
-        self.gains.append(best.gain)
-        self.falls.append(best.take_up[0] - best.take_up[1])
-        if paid > 0:
-            self.relative.append(best.gain / paid)
-        return True
-
-    def _add_blind(
-        self, rule: Callable[[Any], Any], costs: Bids, user: int, truthful: float
-    ) -> None:
-        self.truth += truthful
-        bids: Floats = costs.values.copy()
-        for place, factor in enumerate(self.factors):
-            bids[user] = costs.values[user] * factor
-            self.blind[place] += float(rule(bids).utility(costs)[user])
-
-    def result(self) -> Manipulability:
-        users, pairs = max(self.users, 1), max(self.pairs, 1)
-        common = [np.mean(found, axis=0) if found else (1.0, 1.0) for found in self.together]
+    def result(self, blind: MarkUps) -> Manipulability:
+        users, pairs = max(blind.users, 1), max(len(self.pairs), 1)
+        gaining = [each for each in self.pairs if each.gain > 0]
+        falls = [each.take_up[0] - each.take_up[1] for each in gaining]
         return Manipulability(
-            instances=self.instances,
-            users=self.users,
-            pairs=self.pairs,
-            users_who_gain=len(self.gains) / users,
-            pairs_that_gain=self.pairs_gain / pairs,
-            pairs_underbid=self.pairs_under / pairs,
-            instances_with_gain=self.touched / self.instances,
-            mean_gain=float(np.mean(self.gains)) if self.gains else 0.0,
-            largest_gain=max(self.gains, default=0.0),
-            relative_gain=float(np.mean(self.relative)) if self.relative else 0.0,
-            mean_fall=float(np.mean(self.falls)) if self.falls else 0.0,
-            largest_fall=max(self.falls, default=0.0),
-            truthful=self.truth / users,
-            blind=dict(zip(self.factors, (self.blind / users).tolist(), strict=True)),
-            together={
-                factor: (float(take_up), float(spent))
-                for factor, (take_up, spent) in zip(self.factors, common, strict=True)
-            },
+            instances=blind.instances,
+            users=blind.users,
+            pairs=len(self.pairs),
+            users_who_gain=len(self.best) / users,
+            pairs_that_gain=len(gaining) / pairs,
+            pairs_underbid=sum(each.underbid > 0 for each in gaining) / pairs,
+            pairs_elsewhere=sum(each.in_task == 0 for each in gaining) / pairs,
+            instances_with_gain=self.touched / blind.instances,
+            mean_gain=_mean(self.best),
+            largest_gain=max(self.best, default=0.0),
+            relative_gain=_mean(self.relative),
+            in_task=InTask(
+                pairs_that_gain=sum(each.in_task > 0 for each in self.pairs) / pairs,
+                pairs_underbid=sum(each.in_task_underbid > 0 for each in self.pairs) / pairs,
+                instances_with_gain=self.touched_in_task / blind.instances,
+                relative_gain=_mean(self.relative_in_task),
+            ),
+            mean_fall=_mean(falls),
+            largest_fall=max(falls, default=0.0),
+            any_fall=self.any_fall,
+            truthful=blind.truthful,
+            blind=blind.blind,
+            together=blind.together,
             tried=self.tried,
         )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

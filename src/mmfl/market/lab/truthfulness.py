@@ -1,37 +1,54 @@
 """Does anybody gain by lying? A search for the best false bid of one client who knows all others.
 
-The search tries, one task at a time, the bids at which an outcome can change (just below, at and
-just above every other client's bid, between them, a grid, zero, withdrawal, and the edges between
-winning fully, in part and not at all, found by halving), and common mark-ups over all tasks. What
-it finds is a *lower bound* on what a liar can gain: it proves that a mechanism is not truthful, and
-never that it is.
+The paper's theorem "Untruthfulness Conditions" says in which rounds of Algorithm 3 an overbid pays;
+this search knows nothing of rounds and asks any mechanism the same question. One task at a time it
+tries
+
+1. every other client's bid, just below it, just above it, and the middle between two neighbours;
+2. a grid, zero, and withdrawal;
+3. the edges where the client passes from winning fully to winning in part, or to losing, found by
+   halving: these are the thresholds B / (S t), B / t - sum of the others' b(t, s') and the like,
+   whatever the mechanism's formula for them;
+4. bids around the best one so far, closer and closer;
+
+and then common mark-ups over all tasks. Lies of several tasks by different factors are not tried.
+So what it finds is a *lower bound* on what a liar can gain: it can prove that a mechanism is not
+truthful, and never that it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mmfl.errors import InputError
-from mmfl.market.bids import SLACK, Bids, Floats
+from mmfl.market.bids import SLACK, Bids
+from mmfl.market.options import count
 from mmfl.market.recruitment import Mechanism, Recruitment
 from mmfl.sentences import short
 
-__all__ = ["MARKUPS", "Response", "Rule", "best_response", "responses"]
+__all__ = ["MARKUPS", "Response", "Rule", "best_response", "function_of", "responses"]
 
-Rule = Mechanism | Callable[[Any], Recruitment]
+Rule = Mechanism | Callable[[Bids], Recruitment]
 """A mechanism, or any function from bids to a `Recruitment`."""
 
 MARKUPS = (0.5, 0.8, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0)
 """Factors by which a client multiplies all its bids at once."""
 
-_NUDGE = 1e-7  # how far "just below" another bid is, relative to the scale of the instance
+Row = tuple[float, ...]  # what the client bids, by task
+
+_NUDGE = 1e-7  # how far "just below" another bid is, relative to that bid
 _GRID = 24
-_HALVINGS = 34
 _FEWEST = 8
+_DOUBLINGS = 40  # beyond the highest bid, for mechanisms that pay whatever is asked
+_CLOSE = 1e-10  # how near to each other the two sides of an edge are, relative to the bid
+_HALVINGS = 60  # at most: an edge at zero has no relative distance
+_HIGHEST = 1e300
+_ZOOMS = 6
 
 
 @dataclass(frozen=True)
@@ -45,8 +62,12 @@ class Response:
         truthful: Its utility if it bids its costs.
         utility: Its utility with `bids`.
         underbid: The largest gain by a lie below the cost; 0 if there is none.
+        in_task: The largest gain in the utility of `task` alone, whatever becomes of the other
+            tasks; 0 if there is none, or no such task.
+        in_task_underbid: The same by a lie below the cost.
         take_up: The min take-up if it bids its costs, and with `bids`.
-        tried: How many auctions were run.
+        lowest: The lowest min take-up that any lie brought, whether it pays or not.
+        tried: How many auctions were run for all responses of the client.
     """
 
     user: int
@@ -55,7 +76,10 @@ class Response:
     truthful: float
     utility: float
     underbid: float
+    in_task: float
+    in_task_underbid: float
     take_up: tuple[float, float]
+    lowest: float
     tried: int
 
     @property
@@ -65,11 +89,11 @@ class Response:
 
 
 def best_response(mechanism: Rule, costs: Any, user: int, *, most: int | None = None) -> Response:
-    """The best false bid found for a client, if all others bid their costs.
+    """The best false bid found for a client, if all others bid their costs: a lower bound.
 
     Args:
         mechanism: A mechanism with its options, such as ``BudgetFair(29.0)``, or a function from
-            bids to a `Recruitment`.
+            `Bids` to a `Recruitment`.
         costs: N x S true costs; inf = unwilling.
         user: The row of the client.
         most: Try at most about this many bids a task; by default all that can matter.
@@ -80,121 +104,171 @@ def best_response(mechanism: Rule, costs: Any, user: int, *, most: int | None = 
 def responses(
     mechanism: Rule, costs: Any, user: int, *, most: int | None = None
 ) -> tuple[Response, ...]:
-    """The best lie in each task that the client is willing to train, and in all at once."""
+    """The best lie in each task that the client is willing to train, and last in all at once."""
     table = Bids.of(costs)
-    if not isinstance(user, int | np.integer) or not 0 <= user < table.shape[0]:
+    whole = isinstance(user, int | np.integer) and not isinstance(user, bool)
+    if not whole or not 0 <= user < table.shape[0]:
         last = table.shape[0] - 1
         raise InputError(f"user must be a row of the costs, 0 to {last}, got {short(user)}")
-    game = _Game(_function(mechanism), table, int(user))
-    willing = [s for s, cost in enumerate(game.true) if np.isfinite(cost)]
-    return (*(game.lies_in(s, most) for s in willing), game.marks_up())
+    if most is not None:
+        count(most, "most")
+    game = _Game(function_of(mechanism), table, int(user))
+    lies = {s: game.lies_in(s, most) for s, cost in enumerate(game.true) if cost < np.inf}
+    mark_ups = [tuple(cost * factor for cost in game.true) for factor in MARKUPS]
+    found = [*(game.best(rows, s) for s, rows in lies.items()), game.best(mark_ups, None)]
+    return tuple(replace(each, tried=found[-1].tried) for each in found)
 
 
-def _function(mechanism: Rule) -> Callable[[Any], Recruitment]:
+def function_of(mechanism: Rule) -> Callable[[Bids], Recruitment]:
+    """The mechanism as a function from bids to a `Recruitment`."""
     found = getattr(mechanism, "recruit", mechanism)
     if not callable(found):
         raise InputError(f"a mechanism has `recruit` or is a function, got {short(mechanism)}")
     return found
 
 
+class _Tried(NamedTuple):
+    """What one row of bids brings the client.
+
+    Attributes:
+        utility: (S) pay - x * cost, for each task.
+        place: (S) 0: not recruited, 1: in part, 2: fully, for each task.
+        take_up: The min take-up.
+        worth: The largest payment to anybody: gains that are tiny beside it are rounding.
+    """
+
+    utility: list[float]
+    place: list[int]
+    take_up: float
+    worth: float
+
+
 class _Game:
     """One client against all others, who bid their costs."""
 
-    def __init__(self, rule: Callable[[Any], Recruitment], costs: Bids, user: int) -> None:
+    def __init__(self, rule: Callable[[Bids], Recruitment], costs: Bids, user: int) -> None:
         self._rule = rule
-        self._bids = costs.values.copy()
-        self.user = user
-        self.true: Floats = costs.values[user].copy()
-        self._tried = 0
-        outcome = self._outcome(self.true)
-        self._truthful = self._utility(outcome)
-        self._take_up = outcome.min_take_up
-        known = costs.values[np.isfinite(costs.values)]
-        self._scale = max(known.max(initial=0.0), outcome.payment.max(initial=0.0))
+        self._costs = costs
+        self._user = user
+        self._known: dict[Row, _Tried] = {}
+        self.true: Row = tuple(costs.values[user].tolist())
+        self._truth = self._try(self.true)
 
-    def lies_in(self, s: int, most: int | None) -> Response:
-        """The best bid for task s, the others as they are."""
-        rows = [self._row(s, bid) for bid in self._candidates(s, most)]
-        places = [self._place(row, s) for row in rows]
-        edges = [
-            self._edge(s, low[s], high[s], place)
-            for (low, place), (high, other) in zip(
-                zip(rows, places, strict=True), zip(rows[1:], places[1:], strict=True), strict=False
-            )
-            if place != other and np.isfinite(high[s])
-        ]
-        return self._best([*rows, *(self._row(s, bid) for pair in edges for bid in pair)], s)
-
-    def marks_up(self) -> Response:
-        """The best common factor over all tasks."""
-        return self._best([self.true * factor for factor in MARKUPS], None)
-
-    def _best(self, rows: Sequence[Floats], task: int | None) -> Response:
-        best, bids, take_up, under = self._truthful, self.true, self._take_up, 0.0
+    def best(self, rows: Iterable[Row], task: int | None) -> Response:
+        """The best of some rows of bids."""
+        honest = sum(self._truth.utility)
+        best, bids, take_up = honest, self.true, self._truth.take_up
+        under, in_task, in_task_under, lowest = 0.0, 0.0, 0.0, self._truth.take_up
         for row in rows:
-            outcome = self._outcome(row)
-            utility = self._utility(outcome)
-            if not utility - self._truthful > 10 * SLACK * self._scale:  # rounding is no gain
+            found = self._try(row)
+            lowest = min(lowest, found.take_up)
+            dust = 10 * SLACK * max(found.worth, self._truth.worth)
+            below = all(bid <= cost for bid, cost in zip(row, self.true, strict=True))
+            if task is not None:
+                own = found.utility[task] - self._truth.utility[task]
+                in_task = max(in_task, own if own > dust else 0.0)
+                in_task_under = max(in_task_under, own if own > dust and below else 0.0)
+            utility = sum(found.utility)
+            if not utility - honest > dust:
                 continue
-            if (row <= self.true).all():
-                under = max(under, utility - self._truthful)
+            if below:
+                under = max(under, utility - honest)
             if utility > best:
-                best, bids, take_up = utility, row, outcome.min_take_up
+                best, bids, take_up = utility, row, found.take_up
         return Response(
-            user=self.user,
+            user=self._user,
             task=task,
-            bids=tuple(bids.tolist()),
-            truthful=self._truthful,
+            bids=bids,
+            truthful=honest,
             utility=best,
             underbid=under,
-            take_up=(self._take_up, take_up),
-            tried=self._tried,
+            in_task=in_task,
+            in_task_underbid=in_task_under,
+            take_up=(self._truth.take_up, take_up),
+            lowest=lowest,
+            tried=len(self._known),
         )
 
+    def lies_in(self, s: int, most: int | None) -> list[Row]:
+        """Rows that differ from the costs in task s, with all bids that can matter."""
+        tried = self._candidates(s, most)
+        tried += self._beyond(s, tried[-1])
+        edges = [bid for low, high in pairwise(tried) for bid in self._edges(s, low, high)]
+        tried = sorted({*tried, *edges})
+        for _ in range(_ZOOMS):
+            gains = [self._gain(s, bid) for bid in tried]
+            place = max(range(len(tried)), key=gains.__getitem__)
+            if gains[place] <= 0:
+                break
+            around = tried[max(place - 1, 0) : place + 2]
+            tried = sorted({*tried, *np.linspace(around[0], around[-1], 9).tolist()})
+        return [self._row(s, bid) for bid in [*tried, np.inf]]
+
     def _candidates(self, s: int, most: int | None) -> list[float]:
-        """Ascending bids at which something can change."""
-        others = np.delete(self._bids[:, s], self.user)
+        """Finite bids, ascending, at which something can change or that lie in between."""
+        others = np.delete(self._costs.values[:, s], self._user)
         others = np.unique(others[np.isfinite(others)])
-        grid = np.linspace(0.0, 1.25 * self._scale, _GRID)
         if most is not None and len(others) > max(most - _GRID, _FEWEST) // 4:
             keep = np.linspace(0, len(others) - 1, max(most - _GRID, _FEWEST) // 4)
             others = others[np.unique(keep.round().astype(int))]
-        nudge = _NUDGE * self._scale
-        between = (others[1:] + others[:-1]) / 2
+        known = max(self.true[s], self._truth.worth, others.max(initial=0.0))
+        top = min(1.25 * known, _HIGHEST) or 1.0
         found = np.concatenate(
-            [others, others - nudge, others + nudge, between, grid, [self.true[s], np.inf]]
+            [
+                others,
+                others * (1 - _NUDGE),
+                others * (1 + _NUDGE),
+                (others[1:] + others[:-1]) / 2,
+                np.linspace(0.0, top, _GRID),
+                [self.true[s]],
+            ]
         )
-        return [float(bid) for bid in np.unique(found[found >= 0])]
+        return [float(bid) for bid in np.unique(found[found < np.inf])]
 
-    def _edge(self, s: int, low: float, high: float, place: int) -> tuple[float, float]:
-        """Two bids, very near to each other, between which the client's place changes."""
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if self._place(self._row(s, middle), s) == place:
-                low = middle
-            else:
-                high = middle
-        return low, high
+    def _beyond(self, s: int, top: float) -> list[float]:
+        """Higher and higher bids, until the client is no more recruited than if it withdrew."""
+        found: list[float] = []
+        while len(found) < _DOUBLINGS and self._place(s, top) != self._place(s, np.inf):
+            top *= 2
+            found.append(top)
+        return found
 
-    def _place(self, row: Floats, s: int) -> int:
-        """0: not recruited for the task, 1: in part, 2: fully."""
-        x = self._outcome(row).participation[self.user, s]
-        return int(x > 0) + int(x >= 1)
+    def _edges(self, s: int, low: float, high: float) -> list[float]:
+        """Pairs of bids, very near to each other, between which the client's place changes."""
+        found: list[float] = []
+        for _ in range(2):  # from fully to in part, and from there to not at all
+            place, above = self._place(s, low), high
+            if place == self._place(s, high):
+                break
+            for _ in range(_HALVINGS):
+                if above - low <= _CLOSE * above:
+                    break
+                middle = (low + above) / 2
+                low, above = (middle, above) if self._place(s, middle) == place else (low, middle)
+            found += [low, above]
+            low = above
+        return found
 
-    def _row(self, s: int, bid: float) -> Floats:
-        row = self.true.copy()
-        row[s] = bid
-        return row
+    def _place(self, s: int, bid: float) -> int:
+        return self._try(self._row(s, bid)).place[s]
 
-    def _outcome(self, row: Floats) -> Recruitment:
-        self._tried += 1
-        self._bids[self.user] = row
-        outcome = self._rule(self._bids)
-        self._bids[self.user] = self.true
-        return outcome
+    def _gain(self, s: int, bid: float) -> float:
+        return sum(self._try(self._row(s, bid)).utility) - sum(self._truth.utility)
 
-    def _utility(self, outcome: Recruitment) -> float:
-        """Sum over tasks of pay - x * cost."""
-        x, pay = outcome.participation[self.user], outcome.payment[self.user]
-        joins = x > 0
-        return float((pay[joins] - x[joins] * self.true[joins]).sum())
+    def _row(self, s: int, bid: float) -> Row:
+        return (*self.true[:s], bid, *self.true[s + 1 :])
+
+    def _try(self, row: Row) -> _Tried:
+        """Each row is tried once."""
+        if row not in self._known:
+            outcome = self._rule(self._costs.replaced(self._user, row))
+            x = outcome.participation[self._user].tolist()
+            pay = outcome.payment[self._user].tolist()
+            self._known[row] = _Tried(
+                # x = 0 apart: an unwilling client's cost is infinite
+                utility=[p - (y and y * c) for p, y, c in zip(pay, x, self.true, strict=True)],
+                place=[(y > 0) + (y >= 1) for y in x],
+                take_up=outcome.min_take_up,
+                worth=float(outcome.payment.max()),
+            )
+        return self._known[row]
