@@ -40,7 +40,7 @@ def first_jobs(engine):
     state = State.first(engine.initial(), engine.experiment.lineage)
     population = Population.of(engine.federation, engine.experiment)
     view, assignments, _ = allocation(1, engine.experiment, population, population.active(1), state)
-    return jobs_of(engine.experiment, view, assignments, state), state.params
+    return jobs_of(population, view, assignments, state), state.params
 
 
 @pytest.mark.parametrize("config", ALL + SIZES, ids=lambda c: "-".join(map(str, c.values())))
