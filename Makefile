@@ -26,7 +26,7 @@ five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, f
 	@$(BIN)/mmfl compare experiments/five_tasks.toml --seeds 0-3 --out runs/five_tasks \
 		--vary 'allocator=fed_fair,{kind="fed_fair",sampling="stratified",floor=1},uniform,round_robin'
 
-manipulability: .venv/run.stamp  ## slow (5 minutes on 2 cores): who gains by lying under which auction
+manipulability: .venv/run.stamp  ## slow (11 minutes of processor time, 2 processes): who gains by lying under which auction
 	@$(BIN)/python scripts/manipulability.py --workers 2
 
 .venv/run.stamp: pyproject.toml constraints.txt
