@@ -43,7 +43,7 @@ exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tab
 			--plot experiments/results/exp5/$$market-$$seeds.png; done; done
 	@$(BIN)/python scripts/exp5.py runs/exp5
 
-manipulability: .venv/run.stamp  ## slow (5 minutes on 2 cores): who gains by lying under which auction
+manipulability: .venv/run.stamp  ## slow (11 minutes of processor time, 2 processes): who gains by lying under which auction
 	@$(BIN)/python scripts/manipulability.py --workers 2
 
 .venv/run.stamp: pyproject.toml constraints.txt

@@ -211,8 +211,8 @@ def _text(
     yield (
         "Share of the client-task pairs that gain (in brackets: by an underbid), of the instances "
         "with such a pair, and the mean gain as a share of a winner's truthful pay. First line: in "
-        "the misreported task alone; in italics: the specification's, which counts so, too; third "
-        "line: in all tasks together, what matters to the client.\n"
+        "the misreported task alone; in italics: the specification's, which seems to count so; "
+        "third line: in all tasks together, what matters to the client.\n"
     )
     yield "| | " + " | ".join(f"{c.name}, {c.instances} instances" for c in columns) + " |"
     yield "|---" * (len(columns) + 1) + "|"

@@ -49,7 +49,7 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     folder = str(tmp_path / "run")
     exec(short.replace("mmfl.run(experiment)", f"mmfl.run(experiment, out={folder!r})"), {})
     exec(second, {})
-    assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + 4
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + 4 + 1
 
 
 @pytest.mark.parametrize("path", sorted(HOUSE.glob("experiments/*.toml")), ids=lambda p: p.name)

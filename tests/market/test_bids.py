@@ -16,7 +16,8 @@ from helpers import one_line
 from markets import BUDGETED, RULES
 from mmfl.errors import InputError
 from mmfl.market import Bids, budget_fair, max_min_fair, random_within_budget, value_threshold
-from mmfl.market.bids import at_most, ranked
+from mmfl.market.bids import at_most
+from mmfl.market.ranking import ranked
 
 
 def refused(bids: object) -> str:
@@ -309,19 +310,35 @@ def test_what_was_given_is_neither_changed_nor_shared():
 # Ranking
 
 
+def check_ranking(column) -> None:
+    order, inorder = ranked(np.array([column]))
+    stable = np.argsort(column, kind="stable")
+    assert np.array_equal(order[0], stable)
+    assert np.array_equal(inorder[0], np.asarray(column)[stable])
+
+
 @settings(max_examples=200)
-@given(
-    st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.3, math.inf]) | st.floats(0, 1), max_size=60),
-)
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.2, math.inf]) | st.floats(0, 1), max_size=60))
 def test_ranked_is_a_stable_argsort(values):
-    array = np.array(values)
-    assert ranked(array, np.sort(array)).tolist() == np.argsort(array, kind="stable").tolist()
+    check_ranking(np.array(values, dtype=np.float64))
 
 
 @pytest.mark.parametrize("distinct", [1, 3, 1000, 10**9])
 def test_ranked_on_long_arrays(distinct):
-    array = np.random.default_rng(distinct).integers(0, distinct, 20_000) / 7
-    assert np.array_equal(ranked(array, np.sort(array)), np.argsort(array, kind="stable"))
+    check_ranking(np.random.default_rng(distinct).integers(0, distinct, 20_000) / 7)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32), st.integers(1000, 3000), st.data())
+def test_ranked_where_bids_differ_in_their_last_bits_only(seed, N, data):
+    rng = np.random.default_rng(seed)
+    base = data.draw(st.sampled_from([5e-324, 1e-310, 1e-9, 1.0, 1e9, 1e300]))
+    steps = data.draw(st.sampled_from([2, 50, 1000, 2**14, 2**40]))
+    bits = np.array([base]).view(np.int64) + rng.integers(0, steps, N)
+    column = bits.view(np.float64)
+    column[rng.random(N) < data.draw(st.sampled_from([0.0, 0.2]))] = np.inf
+    column[rng.random(N) < data.draw(st.sampled_from([0.0, 0.2]))] = 0.0
+    check_ranking(column)
 
 
 @settings(max_examples=60)

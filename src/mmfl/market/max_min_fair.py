@@ -100,21 +100,13 @@ def _last_round(bids: Bids, T: int, purses: list[float], *, own_savings: bool) -
     for s, has, gift in zip(needy, own, gifts, strict=True):
         pay = min(has + gift, b[s])
         if pay > SLACK * b[s]:  # less is nobody: dust of rounding
-            end.fractional[s] = Fraction(_ranked_user(bids, s, t), pay / b[s], pay)
+            end.fractional[s] = Fraction(int(bids.order[s, T]), pay / b[s], pay)
 
     full = [max(floor, purses[s]) for s, floor in zip(donors, floors, strict=True)]
     kept = poured(floors, full, sum(full) - given)
     for s, money in zip(donors, kept, strict=True):
         end.counts[s], end.money[s] = t, money
     return end
-
-
-def _ranked_user(bids: Bids, s: int, t: int) -> int:
-    """The row of the t-th cheapest client of task s: equal bids by ascending row."""
-    ascending = bids.ascending[s]
-    price = ascending[t - 1]
-    before = int(np.searchsorted(ascending, price, "left"))
-    return int(np.flatnonzero(bids.values[:, s] == price)[t - 1 - before])
 
 
 def poured(low: Sequence[float], high: Sequence[float], total: float) -> list[float]:

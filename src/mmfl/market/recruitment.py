@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import InputError
-from mmfl.market.bids import Bids, Floats, Ints, ranked
+from mmfl.market.bids import Bids, Floats, Ints
 
 __all__ = ["Fraction", "Mechanism", "Recruitment", "Stop", "recruited"]
 
@@ -116,27 +116,17 @@ def recruited(
     """
     S = bids.shape[1]
     k: list[int] = np.asarray(counts, dtype=np.int64).tolist()
-    # b(k_s, s), the dearest winner's
-    cut = [float(bids.ascending[s, k_s - 1]) if k_s else -1.0 for s, k_s in enumerate(k)]
-    joins = bids.values <= cut
-    winners = []
-    for s in range(S):
-        column = bids.values[:, s]
-        rows = joins[:, s].nonzero()[0]
-        asked = column[rows]
-        if len(rows) > k[s]:  # of equal bids at the cut, the first rows win
-            tied = rows[asked == cut[s]]
-            joins[tied[len(tied) - (len(rows) - k[s]) :], s] = False
-            rows = joins[:, s].nonzero()[0]
-            asked = column[rows]
-        winners.append(rows[ranked(asked, bids.ascending[s, : k[s]])])
-    x = joins.astype(np.float64)
-    if price is None:
-        payment, price = np.where(joins, bids.values, 0.0), [None] * S
-    else:
-        # Rounding may have put a common price below the dearest winner's bid.
-        price = [None if k[s] == 0 or p is None else max(p, cut[s]) for s, p in enumerate(price)]
-        payment = joins * np.array([p or 0.0 for p in price])
+    winners = [bids.order[s, : k[s]] for s in range(S)]
+    paid: list[float | None] = [None] * S
+    x, payment = np.zeros(bids.shape, order="F"), np.zeros(bids.shape, order="F")
+    for s, rows in enumerate(winners):
+        x[rows, s] = 1.0
+        common = None if price is None or k[s] == 0 else price[s]
+        if common is None:
+            payment[rows, s] = bids.ascending[s, : k[s]]
+        else:  # rounding may have put it below the dearest winner's bid
+            paid[s] = max(float(common), float(bids.ascending[s, k[s] - 1]))
+            payment[rows, s] = paid[s]
     for s, part in enumerate(fractional or ()):
         if part is not None:
             x[part.user, s], payment[part.user, s] = part.participation, part.payment
@@ -145,7 +135,7 @@ def recruited(
         participation=x,
         payment=payment,
         winners=tuple(winners),
-        price=tuple(None if p is None else float(p) for p in price),
+        price=tuple(paid),
         fractional=tuple(fractional or [None] * S),
         stop=stop,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mmfl.market.bids import SLACK, Floats, Ints, ranked
+from mmfl.market.bids import SLACK, Floats, Ints
 from mmfl.report.page import Page
 from mmfl.report.panels import GREY, INK, RULE, STRONG
 from mmfl.report.words import amount
@@ -53,8 +53,7 @@ class Offers:
     def of(cls, outcome: Recruitment, s: int) -> Offers:
         """The offers for task s, none of them shown yet."""
         column = outcome.bids.values[:, s]
-        ascending = outcome.bids.ascending[s, : len(column)]
-        order = ranked(column, ascending)[: int(outcome.bids.willing[s])]
+        order = outcome.bids.order[s, : int(outcome.bids.willing[s])]
         part = outcome.fractional[s]
         whole = part is None or _whole(part.participation)
         return cls(
