@@ -344,3 +344,8 @@ def test_awards_that_cannot_be_written(tmp_path):
     message = one_line(InputError, lambda: write_awards(outcome, tmp_path / "no" / "awards.csv"))
     assert message.startswith("cannot write")
     assert "No such file" in message
+
+
+def test_numbers_with_a_line_break_between_them_are_a_name():
+    Path("bids.csv").write_text('client,a\n"1\n2",0.5\n3,0.5\n')
+    assert list(read_bids("bids.csv").clients) == ["1\n2", "3"]

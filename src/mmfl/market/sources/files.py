@@ -41,7 +41,7 @@ _NAMES = ("client", "clients", "user", "id", "name", "")
 _BLOCK = 1 << 23
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.I | re.A)
 _HUGE = re.compile(r"e\+?\d{3}|\d{200}", re.I | re.A)  # whatever a float cannot hold has this
-_WHOLE = re.compile(r"0|[1-9]\d{0,17}", re.A)
+_WHOLE = re.compile(r"((0|[1-9]\d{0,17})\n)+", re.A)  # whole numbers, each on a line
 _RULE = "must be a number >= 0, or empty (or inf) for unwilling"
 
 
@@ -138,8 +138,8 @@ class _Table:
                         f"{seen[client]} already"
                     )
                 seen[client] = line
-        if all(_WHOLE.fullmatch(client) for client in self._ids):
-            return [int(client) for client in self._ids]
+        if not self._longer and _WHOLE.fullmatch("\n".join([*self._ids, ""])):
+            return list(map(int, self._ids))
         return self._ids
 
     def _fast(self, text: str, rows: int) -> Floats | None:
