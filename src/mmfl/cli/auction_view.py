@@ -311,7 +311,8 @@ def show_audit(found: Audit) -> None:
 
 
 def _truthful(found: Audit) -> str:
-    searched = f"{found.users:,} clients searched, {found.tried:,} auctions tried"
+    clients = "1 client" if found.users == 1 else f"{found.users:,} clients"
+    searched = f"{clients} searched, {found.tried:,} auctions tried"
     if found.best is None or found.gain <= 0:
         if found.proved:
             return f"yes, by a theorem, and no lie was found that pays ({searched})"

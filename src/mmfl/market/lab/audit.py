@@ -19,7 +19,7 @@ from mmfl.rng import stream
 
 __all__ = ["Audit", "audit"]
 
-_CELLS = 500_000_000  # bids that all auctions of a search may read: about half a minute
+_CELLS = 500_000_000  # bids that all auctions of a search may read, about
 _FEWEST = 64  # of tries a client and task, below which fewer clients are looked at
 
 
@@ -63,7 +63,8 @@ def audit(
 
     Bids are taken as true costs. Searched are the clients around each task's cut (the last winner,
     the fractional one, the first loser), where lies pay most, and others at random. On large tables
-    fewer clients and bids are tried, so that the search takes about half a minute.
+    fewer clients and bids are tried, but one client and about a hundred auctions for each of its
+    tasks at least.
 
     Args:
         mechanism: A mechanism with its options, or a function from `Bids` to a `Recruitment`.
