@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import warnings
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mmfl
+from bidders import asked, hired
 from crowd import TASKS, experiment, mock, play, step
 from helpers import one_line
-from mmfl import Experiment, Run
+from mmfl import Experiment
 from mmfl.config import component
-from mmfl.engines.mock import MockEngine
-from mmfl.errors import ConfigError, InputError, MmflWarning, StoreError
-from mmfl.market import BudgetFair, MaxMinFair, Recruitment, ValueThreshold, max_min_fair
+from mmfl.errors import ConfigError, InputError, MmflWarning
+from mmfl.market import BudgetFair, GMMFair, MaxMinFair, Recruitment, ValueThreshold, max_min_fair
 from mmfl.market.sources import Csv, Uniform
-from mmfl.recruiting import Recruiting, recruit, settled
-from mmfl.runs.runner import stored_rounds
-from mmfl.runs.store import RunStore
-from mmfl.updates import ClientFailure, Evaluation
+from mmfl.recruiting import Recruiting, recruit
+from mmfl.updates import Evaluation
 
 SETTINGS = """
 [recruitment]
 mechanism = { kind = "max_min_fair", budget = 1.5 }
 bids = { kind = "uniform" }
 """
-
-
-def asked(rows: list[list[object]], path: str = "bids.csv") -> Csv:
-    """A file of bids for tasks a, b, c."""
-    lines = ["client,a,b,c", *(",".join(map(str, row)) for row in rows)]
-    Path(path).write_text("\n".join(lines) + "\n")
-    return Csv(path)
-
-
-def hired(settings: Recruiting, turn=step, **options):
-    return mock(turn, changes={"recruitment": settings}, **options)
 
 
 def turns(engine) -> set[tuple[int, str]]:
@@ -157,7 +141,7 @@ def test_it_says_if_nobody_is_willing_or_no_winner_holds_data():
     table = np.full((12, 3), 5)
     table[0, 1] = 0
     message = one_line(InputError, lambda: play(hired(settings, table=table)))
-    assert "task 'b': nobody holds data of it" in message
+    assert "task 'b': none of the clients recruited for it holds data of it" in message
 
 
 def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
@@ -174,7 +158,55 @@ def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
 
 def test_all_tasks_cannot_be_left_out():
     settings = Recruiting(BudgetFair(0.01), asked([[0, 1, 1, 1]]), empty="leave_out")
-    assert "the auction found no client" in one_line(InputError, lambda: play(hired(settings)))
+    message = one_line(InputError, lambda: play(hired(settings)))
+    assert message == "the auction recruits nobody who could train any of the tasks"
+
+
+@pytest.mark.parametrize(
+    "mechanism", [MaxMinFair(2.0), MaxMinFair(2.0, fractional=False), GMMFair(2.0)]
+)
+def test_a_task_that_is_left_out_does_not_hold_up_the_others(mechanism):
+    bids = asked([[0, 0.1, 0.3, ""], [1, 0.1, 0.3, ""], [2, 0.1, 9.0, ""]])
+    engine = hired(Recruiting(mechanism, bids, empty="leave_out"))
+    found = recruit(engine.experiment, engine.federation)
+    assert found is not None
+    assert found.left_out == ("c",)
+    two = mechanism.recruit([[0.1, 0.3], [0.1, 0.3], [0.1, 9.0]])
+    assert found.outcome.participation[:3, :2] == pytest.approx(two.participation)
+    assert found.outcome.take_up[:2] == pytest.approx(two.take_up)
+    assert found.outcome.take_up[2] == 0
+    assert found.outcome.bids.tasks == ("a", "b", "c")
+    assert [len(rows) for rows in found.outcome.winners][2] == 0
+
+
+def test_of_several_empty_tasks_the_dearest_goes_first():
+    bids = asked([[0, 5.0, 0.4, 4.0]])
+    engine = hired(Recruiting(MaxMinFair(1.0, fractional=False), bids, empty="leave_out"))
+    found = recruit(engine.experiment, engine.federation)
+    assert found is not None
+    assert found.left_out == ("a", "c")
+    assert found.outcome.take_up.tolist() == [0, 1, 0]
+
+
+def test_advice_fits_the_case():
+    def said(mechanism, rows):
+        return one_line(InputError, lambda: play(hired(Recruiting(mechanism, asked(rows)))))
+
+    assert "raise the budget, or recruitment.empty" in said(BudgetFair(3.0), [[0, 0.1, 0.1, 5.0]])
+    assert "raise the threshold, or" in said(ValueThreshold(1.0), [[0, 0.1, 0.1, 5.0]])
+    assert "raise" not in said(BudgetFair(3.0), [[0, 0.1, 0.1, ""]])
+
+
+def test_a_state_is_not_continued_with_other_bids():
+    settings = Recruiting(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 0.1]]))
+    engine = hired(settings)
+    state, _ = next(iter(mmfl.rounds(engine.experiment, engine=engine)))
+    again = dataclasses.replace(engine.experiment)
+    assert len(list(mmfl.rounds(again, engine=engine, state=state))) == 3
+    asked([[0, 0.1, 0.1, 0.1], [2, 0.1, 0.1, 0.1]])
+    again = dataclasses.replace(engine.experiment)
+    with pytest.raises(InputError, match="belongs to another experiment"):
+        next(iter(mmfl.rounds(again, engine=engine, state=state)))
 
 
 # Files of bids
@@ -187,6 +219,8 @@ def test_all_tasks_cannot_be_left_out():
         ("client,a,b,c,d\n0,1,1,1,1\n", "bids.csv: column 'd' is no task; known: a, b, c"),
         ("client,a,b,c\n12,1,1,1\n", "client 12 is none of the experiment's (0 to 11)"),
         ("client,a,b,c\nanna,1,1,1\n", "client 'anna' is none of the experiment's"),
+        ("client,a,b,c\n0,1,1,1\nx3,1,1,1\n", "client 'x3' is none of the experiment's"),
+        ("client,a,b,c\n", "task 'a': nobody is willing to train it"),
         ("a,b,c\n1,1,1\n", "has 1 rows for 12 clients; a first column 'client'"),
         ("client,a,b,c\n0,1,x,1\n", "bids.csv, line 2, column 'b' (client '0'): must be a number"),
     ],
@@ -282,88 +316,3 @@ class Nobody:
 def test_a_mechanism_of_the_users_own_is_not_trusted(answer, said):
     settings = Recruiting(Nobody(answer), Uniform())
     assert said in one_line(InputError, lambda: play(hired(settings)))
-
-
-# Payment
-
-
-def test_who_drops_out_is_paid_or_not():
-    settings = Recruiting(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, 0.2]]))
-    for policy in ("paid", "unpaid"):
-        engine = hired(dataclasses.replace(settings, dropouts=policy))
-        found = recruit(engine.experiment, engine.federation)
-        assert found is not None
-        given = np.zeros((12, 3), np.int64)
-        given[0], given[1] = (4, 1, 0), (2, 0, 0)
-        delivered = given.copy()
-        delivered[0, 0], delivered[1, 0] = 1, 0
-        paid = settled(found, given, delivered)
-        price = found.outcome.payment
-        expected = price.copy()
-        if policy == "unpaid":
-            expected[0, 0], expected[1, 0] = price[0, 0] / 4, 0.0
-        assert paid == pytest.approx(expected)
-        assert paid[2:].sum() == 0
-
-
-def flaky(job, params):
-    """Client 1 never delivers task a."""
-    if job.address.client == 1 and job.address.task == "a":
-        return ClientFailure(job.address, "dropout", "gone")
-    return step(job, params)
-
-
-class Served(MockEngine):
-    def prepare(self, experiment):
-        """It is for the very experiment."""
-
-
-@pytest.mark.parametrize("policy", ["paid", "unpaid"])
-def test_a_run_stores_bids_awards_and_what_is_paid(policy):
-    bids = asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, ""]])
-    settings = Recruiting(BudgetFair(3.0), bids, dropouts=policy)
-    made = hired(settings, flaky)
-    engine = Served(**{f.name: getattr(made, f.name) for f in dataclasses.fields(made)})
-    with stored_rounds(engine.experiment, "out", engine=engine) as todo:
-        todo.start()
-        assert todo.hiring is not None
-        assert todo.hiring.paid is None
-        records = [record for _, record in todo]
-    run = Run.load("out")
-    assert run.hiring is not None
-    assert run.hiring.mechanism == "budget_fair"
-    assert run.hiring.budget == 3.0
-    assert run.hiring.tasks["a"].take_up == 2
-    assert run.hiring.tasks["c"].willing == 1
-    assert run.hiring.spent == pytest.approx(3.0)
-    with closing(RunStore.open(Path("out"))) as store:
-        awards = store.rows("SELECT task, client, bid, payment, paid FROM award")
-        data = store.data()
-    assert len(awards) == 5
-    tried = sum((1, 0) in [(c, s) for c, s, _ in r.assignments] for r in records)
-    lost = 0.5 if policy == "unpaid" and tried else 0.0
-    assert run.hiring.paid == pytest.approx(3.0 - lost)
-    assert set(data) == {"recruitment.bids"}
-    shown = json.loads(run.to_json())["recruitment"]
-    assert shown["spent"] == pytest.approx(3.0)
-    assert shown["tasks"]["b"]["price"] == pytest.approx(0.5)
-
-
-def test_a_kept_run_is_refused_if_its_bids_have_changed(small_toml):
-    text = small_toml + SETTINGS.replace('"uniform"', '"csv", path = "bids.csv"')
-    Path("bids.csv").write_text("client,dense,image\n" + "".join(f"{i},.1,.1\n" for i in range(9)))
-    found = Experiment.from_toml(text)
-    mmfl.compare({"x": found}, [0], "out")
-    mmfl.compare({"x": found}, [0], "out")
-    Path("bids.csv").write_text("client,dense,image\n0,.1,.1\n1,.2,.2\n")
-    message = one_line(StoreError, lambda: mmfl.compare({"x": found}, [0], "out"))
-    assert "holds a run on other data than recruitment.bids has now" in message
-
-
-def test_without_an_auction_nothing_is_said_of_one(small):
-    run = mmfl.run(small, "out")
-    assert run.hiring is None
-    assert "recruitment" not in json.loads(run.to_json())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        next(iter(mmfl.rounds(small)))

@@ -27,7 +27,7 @@ from mmfl.config import (
     read_toml,
 )
 from mmfl.engines import ENGINES, EngineConfig, Local
-from mmfl.errors import ConfigError, did_you_mean
+from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.evaluate import SCORES, Distance, Error, Score
 from mmfl.objectives import METRICS
 from mmfl.recruiting import Recruiting
@@ -121,7 +121,9 @@ class Experiment:
     @cached_property
     def lineage(self) -> str:
         """SHA-256 over all that decides the first rounds: more `rounds` continue the same run."""
-        return self._hash("engine", "rounds")
+        own = self._hash("engine", "rounds")
+        files = json.dumps(self.files(), sort_keys=True) if self.files() else ""
+        return hashlib.sha256((own + files).encode()).hexdigest() if files else own
 
     def _hash(self, *without: str) -> str:
         table = {key: value for key, value in dump(self).items() if key not in without}
@@ -140,6 +142,13 @@ class Experiment:
             "checks": self.checks,
             "evaluate.batch_size": self.evaluate.batch_size,
         }
+
+    def refuse_world_of(self, other: Experiment) -> None:
+        """Refuse an engine that was opened for an experiment with another `world`."""
+        theirs = other.world
+        for key, value in self.world.items():
+            if value != theirs[key]:
+                raise InputError(f"the engine was opened for another experiment: {key} differs")
 
     def files(self) -> dict[str, str]:
         """SHA-256 of files beside the data that decide the result."""
@@ -168,7 +177,8 @@ class Experiment:
             )
             for task in self.tasks
         )
-        return dataclasses.replace(self, kernel=kernel, tasks=tasks)
+        made = dataclasses.replace(self, kernel=kernel, tasks=tasks)
+        return self if made == self else made
 
     def to_toml(self) -> str:
         """The experiment as TOML; `from_toml` gives an equal one back."""

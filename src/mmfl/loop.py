@@ -53,6 +53,7 @@ def rounds(
     engine: Engine | None = None,
     data_dir: str | Path | None = None,
     state: State | None = None,
+    population: Population | None = None,
 ) -> Rounds:
     """Train all tasks; yields (state, record) after every round.
 
@@ -62,21 +63,24 @@ def rounds(
             must have been opened for the same data, models and seed (`Experiment.world`).
         data_dir: Folder of npz files; by default what MMFL_DATA says.
         state: Go on after this state, to the very bits of a run that was never interrupted.
+        population: Who may train what, if that is known: an auction is then not held again.
     """
-    return Rounds(_rounds(experiment, engine, None if data_dir is None else Path(data_dir), state))
+    known = (state, population)
+    return Rounds(_rounds(experiment, engine, None if data_dir is None else Path(data_dir), *known))
 
 
 def _rounds(
-    experiment: Experiment, given: Engine | None, data_dir: Path | None, state: State | None
+    experiment: Experiment,
+    given: Engine | None,
+    data_dir: Path | None,
+    state: State | None,
+    population: Population | None,
 ) -> Generator[tuple[State, RoundRecord], None, None]:
     engine = experiment.engine.open(experiment, data_dir=data_dir) if given is None else given
     try:
         experiment = experiment.resolved()
-        theirs = engine.experiment.world
-        for key, value in experiment.world.items():
-            if value != theirs[key]:
-                raise InputError(f"the engine was opened for another experiment: {key} differs")
-        population = Population.of(engine.federation, experiment)
+        experiment.refuse_world_of(engine.experiment)
+        population = population or Population.of(engine.federation, experiment)
         warn_of(population.recruited)
         if state is None:
             state = State.first(engine.initial(), experiment.lineage)  # Algorithm 1, line 1

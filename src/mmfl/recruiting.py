@@ -7,6 +7,7 @@ available for the task in a round with probability x, or always with x of the lo
 from __future__ import annotations
 
 import hashlib
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -54,9 +55,11 @@ class Recruiting:
             "probability" x, or always, with x of the local "work".
         dropouts: Whether a winner whose turns come to nothing is "paid" all the same (it was
             ready), or "unpaid": then it gets the share of its payment that the updates accepted
-            from it are of the turns it was given. Who is never given a turn is paid.
+            from it are of the turns it was given. Who is never given a turn is paid, unless it
+            holds no data of the task.
         empty: If nobody is recruited for a task who could train it: "stop" before the first round,
-            or "leave_out", with a warning: the task keeps its first model.
+            or "leave_out", with a warning: the task keeps its first model, and the auction is held
+            for the others.
     """
 
     mechanism: Annotated[Mechanism, MECHANISMS]
@@ -117,7 +120,7 @@ def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: st
         if name not in given.tasks:
             raise InputError(f"{path}: has no column for task {name!r}")
     columns = [given.tasks.index(name) for name in tasks]
-    if isinstance(given.clients, range):
+    if isinstance(given.clients, range) and len(given.clients):
         if len(given.clients) != len(clients):
             raise InputError(
                 f"{path}: has {len(given.clients)} rows for {len(clients)} clients; a first column "
@@ -126,7 +129,7 @@ def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: st
         return Bids(given.values[:, columns], clients, tuple(tasks))
     known = np.asarray(clients, dtype=np.int64)
     if not all(isinstance(client, int) for client in given.clients):
-        odd = next(client for client in given.clients if not isinstance(client, int))
+        odd = next(name for name in given.clients if not re.fullmatch(r"0|[1-9]\d*", str(name)))
         raise InputError(f"{path}: client {odd!r} is none of the experiment's (whole numbers)")
     ids = np.array(given.clients, dtype=np.int64)
     place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
@@ -179,28 +182,80 @@ class Recruited:
 
 
 def recruit(experiment: Experiment, federation: Federation) -> Recruited | None:
-    """Hold the auction of an experiment; None if it has none."""
+    """Hold the auction of an experiment; None if it has none.
+
+    A task that nobody may train is left out, if the experiment says so, and the auction is held
+    again for the others; of several such tasks, first the one that is dearest to begin with.
+    """
     settings = experiment.recruitment
     if settings is None:
         return None
     bids = settings.asked(federation.tasks, federation.clients, experiment.seed)
-    outcome = _held(settings.mechanism, bids)
-    won = outcome.participation > 0
-    able = won & (federation.sizes(np.asarray(federation.clients, dtype=np.int64)) > 0)
-    empty = [s for s in range(len(bids.tasks)) if not able[:, s].any()]
-    names = tuple(bids.tasks[s] for s in empty)
-    if empty:
-        s = empty[0]
-        why = "holds data of it" if won[:, s].any() else "was recruited for it"
-        said = f"no client that could train task {names[0]!r}: nobody {why}"
-        if not won[:, s].any() and not bids.willing[s]:
-            said = f"no client for task {names[0]!r}: nobody is willing to train it"
-        if settings.empty == "stop" or len(empty) == len(bids.tasks):
-            raise InputError(
-                f"the auction found {said}; raise the budget, or leave such tasks out with "
-                'recruitment.empty = "leave_out"'
-            )
-    return Recruited(outcome, settings, experiment.seed, able, names)
+    holds = federation.sizes(np.asarray(federation.clients, dtype=np.int64)) > 0
+    entry = np.where(holds, bids.values, np.inf).min(axis=0, initial=np.inf)
+    kept = list(range(len(bids.tasks)))
+    while kept:
+        outcome = _held(settings.mechanism, _columns(bids, kept))
+        able = (outcome.participation > 0) & holds[:, kept]
+        empty = [place for place in range(len(kept)) if not able[:, place].any()]
+        if not empty:
+            return _all_columns(settings, experiment.seed, bids, kept, outcome, able)
+        if settings.empty == "stop":
+            raise InputError(_why_empty(settings, outcome, empty[0]))
+        del kept[max(empty, key=lambda place: (entry[kept[place]], place))]
+    raise InputError("the auction recruits nobody who could train any of the tasks")
+
+
+def _columns(bids: Bids, kept: list[int]) -> Bids:
+    """The bids for some of the tasks."""
+    if len(kept) == len(bids.tasks):
+        return bids
+    return Bids(bids.values[:, kept], bids.clients, tuple(bids.tasks[s] for s in kept))
+
+
+def _all_columns(
+    settings: Recruiting,
+    seed: int,
+    bids: Bids,
+    kept: list[int],
+    outcome: Recruitment,
+    able: Bools,
+) -> Recruited:
+    """The outcome with empty columns for the tasks that are left out."""
+    if len(kept) == len(bids.tasks):
+        return Recruited(outcome, settings, seed, able, ())
+    place = {s: column for column, s in enumerate(kept)}
+    everything = range(len(bids.tasks))
+    nobody = np.empty(0, dtype=np.int64)
+    participation, payment, may = (np.zeros(bids.shape) for _ in range(3))
+    participation[:, kept], payment[:, kept] = outcome.participation, outcome.payment
+    may[:, kept] = able
+    whole = Recruitment(
+        bids=bids,
+        participation=participation,
+        payment=payment,
+        winners=tuple(outcome.winners[place[s]] if s in place else nobody for s in everything),
+        price=tuple(outcome.price[place[s]] if s in place else None for s in everything),
+        fractional=tuple(outcome.fractional[place[s]] if s in place else None for s in everything),
+        stop=outcome.stop,
+    )
+    left = tuple(bids.tasks[s] for s in everything if s not in place)
+    return Recruited(whole, settings, seed, may > 0, left)
+
+
+def _why_empty(settings: Recruiting, outcome: Recruitment, s: int) -> str:
+    """A sentence about the task in column s, which nobody may train."""
+    advice = 'recruitment.empty = "leave_out" leaves such tasks out'
+    if not outcome.bids.willing[s]:
+        why = "nobody is willing to train it"
+    elif outcome.take_up[s] > 0:
+        why = "none of the clients recruited for it holds data of it"
+    else:
+        why = "nobody was recruited for it"
+        lever = next((x for x in ("budget", "threshold") if hasattr(settings.mechanism, x)), None)
+        advice = f"raise the {lever}, or {advice}" if lever else advice
+    task = outcome.bids.tasks[s]
+    return f"the auction found no client that could train task {task!r}: {why}; {advice}"
 
 
 def warn_of(recruited: Recruited | None) -> None:
@@ -230,7 +285,7 @@ def _held(mechanism: Mechanism, bids: Bids) -> Recruitment:
 
 
 def settled(recruited: Recruited, asked: Ints, delivered: Ints) -> Floats:
-    """(N, S) what is paid in the end.
+    """(N, S) what is paid in the end: all, or by delivery and nothing to who holds no data.
 
     Args:
         recruited: Who won what.
@@ -240,4 +295,5 @@ def settled(recruited: Recruited, asked: Ints, delivered: Ints) -> Floats:
     payment = recruited.outcome.payment
     if recruited.settings.dropouts == "paid":
         return payment.copy()
-    return payment * np.where(asked > 0, delivered / np.maximum(asked, 1), 1.0)
+    part = np.where(asked > 0, delivered / np.maximum(asked, 1), 1.0)
+    return payment * np.where(recruited.able, part, 0.0)

@@ -62,9 +62,10 @@ class Population:
         if isinstance(experiment.clients.active, float) and not round(
             experiment.clients.active * count
         ):
+            who = "that hold data" if recruited is None else "that are recruited"
             raise InputError(
-                f"clients.active = {experiment.clients.active:g} of {count} clients that hold data "
-                "leaves nobody active; raise it"
+                f"clients.active = {experiment.clients.active:g} of {count} clients {who} leaves "
+                "nobody active; raise it"
             )
         rate = experiment.clients.active
         rates = np.array(() if isinstance(rate, float) else rate)

@@ -50,7 +50,9 @@ def test_a_task_without_clients_stops_the_run_or_is_warned_of(call, config):
     Path("bids.csv").write_text("client,dense,image\n0,0.1,\n1,0.1,\n")
     code, out, err = call("run", config, "--out", "out")
     assert (code, out) == (2, "")
-    assert err.startswith("mmfl: the auction found no client for task 'image': nobody is willing")
+    assert err.startswith(
+        "mmfl: the auction found no client that could train task 'image': nobody is"
+    )
     assert err.count("\n") == 1
     assert not Path("out").exists()
     with warnings.catch_warnings():

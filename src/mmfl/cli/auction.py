@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mmfl import __version__
-from mmfl.cli.options import Json, stopped_by_signals
+from mmfl.cli.options import AllowImports, Json, allowed, stopped_by_signals
 
 if TYPE_CHECKING:
     from mmfl.market import Mechanism
@@ -60,6 +60,7 @@ def run(
         Path | None, typer.Option(help="Write who is recruited for what and paid how much (CSV).")
     ] = None,
     plot: Plot = None,
+    allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
     """Run one auction: winners, prices, take-up and spend of each task."""
@@ -68,7 +69,7 @@ def run(
     from mmfl.market.sources.files import write_awards
 
     _check_plot(plot)
-    source = Source.of(bids)
+    source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
     given = Options(budget, payment, integer, threshold, seed)
     rule = source.mechanism(mechanism, given)
     table = source.bids(seed, needed=hasattr(rule, "seed"))
@@ -112,6 +113,7 @@ def compare(
         Path | None, typer.Option(help="Write all results as JSON into this file.")
     ] = None,
     plot: Plot = None,
+    allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
     """Run all auctions with several budgets, side by side."""
@@ -125,7 +127,7 @@ def compare(
     rules = contenders(mechanism, payment, threshold)
     _check_plot(plot)
     with stopped_by_signals(lambda: "before all auctions were run"):
-        tables = Source.of(bids).tables(seeds)
+        tables = Source.of(bids, allow_imports=allowed(allow_imports, bids)).tables(seeds)
         steps = len(rules) * len(set(budgets)) * len(tables)
         with progress("auctions", steps) as followed:
             results = followed(auctions(rules, tables, budgets))
@@ -168,6 +170,7 @@ def check(
     tries: Annotated[
         int, typer.Option(help="How many bids of a client and task are tried, about.", min=32)
     ] = 400,
+    allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
     """Verify an outcome, and search for lies that pay (the bids are taken as true costs)."""
@@ -175,7 +178,7 @@ def check(
     from mmfl.cli.auction_view import audit_data, progress, show_audit
     from mmfl.market.lab.audit import audit
 
-    source = Source.of(bids)
+    source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
     rule = source.mechanism(mechanism, Options(budget, payment, integer, threshold, seed))
     table = source.bids(seed, needed=True)
     stopped = stopped_by_signals(lambda: "before the search for lies was over")

@@ -6,12 +6,13 @@ import dataclasses
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mmfl.config import dump, read_file, read_toml
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.market import MECHANISMS, Bids, Market, Mechanism, ValueThreshold, read_bids
+from mmfl.market.sources import Csv
 from mmfl.runs.variants import read_seeds
 from mmfl.sentences import short
 
@@ -84,7 +85,7 @@ class Source:
     market: Market | Experiment | None
 
     @classmethod
-    def of(cls, path: Path) -> Source:
+    def of(cls, path: Path, *, allow_imports: bool = False) -> Source:
         """Look at the file; a CSV file is read later."""
         if path.suffix.lower() != ".toml":
             return cls(path, None)
@@ -94,7 +95,7 @@ class Source:
             raise ConfigError(f"{path}: {error}") from None
         if not {"rounds", "recruitment"} & table.keys():
             return cls(path, Market.load(path))
-        experiment = Experiment.load(path)
+        experiment = Experiment.load(path, allow_imports=allow_imports)
         if experiment.recruitment is None:
             raise InputError(f"{path}: the experiment has no [recruitment], so there are no bids")
         return cls(path, experiment)
@@ -103,22 +104,30 @@ class Source:
         """The one that is asked for; by default the experiment's, or max_min_fair."""
         own = getattr(getattr(self.market, "recruitment", None), "mechanism", None)
         if own is not None and kind in (None, kind_of(own)):
+            if kind_of(own) not in MECHANISMS.table and options == Options():
+                return cast("Mechanism", own)  # the user's own
             return options.mechanism(kind_of(own), dump(own))
         return options.mechanism("max_min_fair" if kind is None else kind)
 
+    @property
+    def _given(self) -> bool:
+        """Whether the bids are in a file, so that none are drawn."""
+        own = getattr(self.market, "recruitment", None)
+        return self.market is None or isinstance(getattr(own, "bids", None), Csv)
+
     def bids(self, seed: int | None, *, needed: bool) -> Bids:
         """The bids; `needed`: whether a seed is of use though the bids are given."""
+        if self._given and seed is not None and not needed:
+            raise InputError("--seed: nothing is drawn; the file has the bids")
         if self.market is None:
-            if seed is not None and not needed:
-                raise InputError("--seed: nothing is drawn; the file has the bids")
             return read_bids(self.path)
         return self._drawn(self.market.seed if seed is None else seed)
 
     def tables(self, seeds: str | None) -> dict[int | None, Bids]:
         """Bids by seed; those of a CSV file have none."""
+        if self._given and seeds is not None:
+            raise InputError("--seeds: nothing is drawn; the file has the bids")
         if self.market is None:
-            if seeds is not None:
-                raise InputError("--seeds: nothing is drawn; the file has the bids")
             return {None: read_bids(self.path)}
         numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
         return {seed: self._drawn(seed) for seed in numbers}
@@ -136,10 +145,16 @@ def contenders(
     kinds: str | None, payment: str | None, threshold: str | None
 ) -> dict[str, Mechanism]:
     """Mechanisms by the names that the tables show; their budgets are set later."""
-    prices = amounts(threshold, "--threshold") if threshold else []
-    wanted = [kind.strip() for kind in kinds.split(",")] if kinds else list(_ORDER)
+    prices = amounts(threshold, "--threshold") if threshold is not None else []
+    wanted = list(_ORDER) if kinds is None else [kind.strip() for kind in kinds.split(",")]
+    if prices and "value_threshold" not in wanted:
+        raise InputError("--threshold: value_threshold is none of the mechanisms")
+    if payment is not None and not {"budget_fair", "max_min_fair"} & set(wanted):
+        raise InputError("--payment: none of the mechanisms has a choice of payment")
     found: dict[str, Mechanism] = {}
-    for kind in wanted:
+    for place, kind in enumerate(wanted):
+        if kind in wanted[:place]:
+            raise InputError(f"--mechanism: {kind} is named twice")
         if kind == "value_threshold":
             if kinds and not prices:
                 raise InputError("--threshold is needed for value_threshold")

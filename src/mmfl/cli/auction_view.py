@@ -244,7 +244,7 @@ def thinned(budgets: Sequence[float], most: int) -> list[float]:
     unit = 10.0 ** math.floor(math.log10(budgets[-1] / most))
     for step in (unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit):
         found = [b for b in budgets if math.isclose(b / step, round(b / step))]
-        if most / 2 <= len(found) <= most:
+        if 0.7 * most <= len(found) <= most:
             return found
     last = len(budgets) - 1
     return [budgets[round(place * last / (most - 1))] for place in range(most)]
@@ -259,7 +259,8 @@ def _notes(found: Contest) -> list[str]:
         notes.append(f"!: spends more than the budget{who and f' ({who})'}.")
     if len(found.budgets) > _BUDGETS:
         notes.append(
-            f"{_BUDGETS} of {len(found.budgets)} budgets are shown; --out FILE writes all of them."
+            f"{len(thinned(found.budgets, _BUDGETS))} of {len(found.budgets)} budgets are shown; "
+            "--out FILE writes all of them."
         )
     return notes
 
@@ -268,7 +269,9 @@ def audit_data(found: Audit) -> dict[str, Any]:
     """Plain data for JSON."""
     best = found.best
     return {
-        "budget_feasible": found.overspent is None,
+        "budget": found.budget,
+        "spent": found.outcome.spent,
+        "budget_feasible": None if found.budget is None else found.overspent is None,
         "overspent": found.overspent,
         "individually_rational": found.irrational is None,
         "irrational": found.irrational,
@@ -297,7 +300,7 @@ def show_audit(found: Audit) -> None:
     if found.budget is None:
         console.print(f"within budget: it has none; {amount(outcome.spent)} is spent")
     else:
-        spent = f"yes, {amount(outcome.spent)} of {found.budget:g} is spent"
+        spent = f"yes, {amount(outcome.spent)} of {amount(found.budget)} is spent"
         console.print(f"within budget: {(found.overspent and f'no, {found.overspent}') or spent}")
     fine = "yes, nobody is paid less than its bid for what it does"
     said = fine if found.irrational is None else f"no, {found.irrational}"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules
+
+if TYPE_CHECKING:
+    from mmfl.recruiting import Recruited
 
 __all__ = ["check", "schema"]
 
@@ -20,6 +25,7 @@ def check(
 
     from mmfl.engines.inline import Inline
     from mmfl.experiment import Experiment
+    from mmfl.recruiting import warn_of
     from mmfl.turns import Population
 
     if allow_imports:
@@ -38,16 +44,24 @@ def check(
             f"{points} examples per client"
         )
     if population.recruited is not None:
-        outcome = population.recruited.outcome
-        found = ", ".join(
-            f"{task} {take_up:,.4g}"
-            for task, take_up in zip(outcome.bids.tasks, outcome.take_up.tolist(), strict=True)
-        )
-        typer.echo(f"recruited: {found} clients for {outcome.spent:.4g}")
+        warn_of(population.recruited)
+        typer.echo(_recruited(population.recruited))
     typer.echo(
         f"{config}: fine; {len(params)} tasks, {population.count} clients of which "
         f"{len(population.active(1))} are active in round 1, {experiment.rounds} rounds"
     )
+
+
+def _recruited(recruited: Recruited) -> str:
+    """Who was recruited for what, and how many of them can train it."""
+    from mmfl.report.words import amount
+
+    outcome, parts = recruited.outcome, []
+    for s, task in enumerate(outcome.bids.tasks):
+        able, won = recruited.able[:, s].sum(), (outcome.participation[:, s] > 0).sum()
+        lack = f" ({won - able:,} without data)" if able < won else ""
+        parts.append(f"{task} {amount(float(outcome.take_up[s]))}{lack}")
+    return f"recruited: {', '.join(parts)} clients for {amount(outcome.spent)}"
 
 
 def schema() -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "Json",
     "Quiet",
     "Sets",
+    "allowed",
     "find_modules",
     "stopped_by_signals",
 ]
@@ -60,6 +61,13 @@ def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
 
 def _terminate(number: int, frame: object) -> None:
     raise KeyboardInterrupt(number)
+
+
+def allowed(imports: bool, config: Path) -> bool:
+    """Whether imports are allowed; if so, modules beside the file are found."""
+    if imports:
+        find_modules(config)
+    return imports
 
 
 def find_modules(config: Path) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mmfl.objectives import METRICS
+from mmfl.report.words import amount
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -130,18 +131,18 @@ def hiring_table(hiring: Hiring) -> Table:
         table.add_column(title, justify="right")
     for name, task in hiring.tasks.items():
         price = "its bid" if task.price is None and task.winners else _share(task.price)
-        spend = f"{task.spend:.4g}"
-        table.add_row(name, f"{task.willing:,}", f"{task.take_up:,.4g}", price, spend)
+        numbers = (amount(task.take_up), price, amount(task.spend))
+        table.add_row(name, f"{task.willing:,}", *numbers)
     return table
 
 
 def hiring_line(hiring: Hiring) -> str:
     """What the auction cost, in one line."""
-    of = "" if hiring.budget is None else f" of {hiring.budget:g}"
-    paid = "" if hiring.paid is None else f"; {hiring.paid:.4g} was paid"
+    of = "" if hiring.budget is None else f" of {amount(hiring.budget)}"
+    paid = "" if hiring.paid is None else f"; {amount(hiring.paid)} was paid"
     return (
-        f"{hiring.mechanism}: {hiring.spent:.4g}{of} is promised, min take-up "
-        f"{hiring.min_take_up:,.4g}{paid}"
+        f"{hiring.mechanism}: {amount(hiring.spent)}{of} is promised, min take-up "
+        f"{amount(hiring.min_take_up)}{paid}"
     )
 
 

@@ -52,6 +52,7 @@ class Bids:
         values = _checked(self.values)
         N, S = values.shape
         clients = self.clients if len(self.clients) else range(N)
+        clients = clients if isinstance(clients, range) else list(clients)
         tasks = tuple(self.tasks) or tuple(f"task {s + 1}" for s in range(S))
         if len(clients) != N:
             raise InputError(f"bids have {N} rows, but {len(clients)} clients are named")

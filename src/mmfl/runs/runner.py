@@ -72,7 +72,7 @@ class StoredRounds(Rounds):
             # Whatever is wrong with data, clients or models shows here, before a folder is made.
             population = Population.of(engine.federation, engine.experiment)
             hired = population.recruited
-            ids = np.asarray(engine.federation.clients, dtype=np.int64)
+            ids = np.asarray(engine.federation.clients if hired else (), dtype=np.int64)
             state = State.first(engine.initial(), engine.experiment.lineage)
             with closing(self._create(engine, wanted)) as store:
                 store.note(seconds_setup=repr(time.perf_counter() - start))
@@ -82,7 +82,10 @@ class StoredRounds(Rounds):
                         save_recruitment(store, hired, ids)
                         self.hiring = hiring(store)
                     yield cast(Any, None)  # to `start`
-                    for state, record in rounds(experiment, engine=engine, state=state):  # noqa: B020
+                    play = rounds(
+                        engine.experiment, engine=engine, state=state, population=population
+                    )
+                    for state, record in play:
                         store.add(state, record)
                         yield state, record
                     store.save_models(state.params)

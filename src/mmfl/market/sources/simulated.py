@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,9 +88,13 @@ class Market:
     """
 
     clients: Count
-    tasks: Annotated[dict[str, Annotated[Distribution, DISTRIBUTIONS]], Field(min_length=1)]
+    tasks: dict[str, Annotated[Distribution, DISTRIBUTIONS]] = field(hash=False)
     correlation: Correlation = 0.0
     seed: Natural = 0
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise ValueError("tasks: at least one task is needed, as [tasks.NAME]")
 
     @classmethod
     def load(cls, path: str | Path) -> Market:
