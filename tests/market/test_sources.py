@@ -253,7 +253,7 @@ def test_a_market_is_read_from_a_file(load):
         ("sd = 0.2", "sd = 0.2\nlow = 2.0", "tasks.mnist: low must be below high"),
         ('kind = "beta"', "", "tasks.letters needs a 'kind'"),
         (MARKET, "clients = 3\n", "tasks is missing"),
-        (MARKET, "clients = 3\ntasks = {}\n", "tasks must"),
+        (MARKET, "clients = 3\ntasks = {}\n", "at least one task is needed"),
         (MARKET, "clients = 3\ntasks = 5\n", "tasks must"),
         (MARKET, "clients =\n", "not valid TOML"),
         (MARKET, b"clients = '\xff'\n", "not UTF-8"),
