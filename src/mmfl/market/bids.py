@@ -85,9 +85,7 @@ class Bids:
 
     @cached_property
     def _ranking(self) -> tuple[Ints, Floats]:
-        order, inorder = ranked(self.values.T)
-        ascending = np.empty((order.shape[0], order.shape[1] + 1))
-        ascending[:, :-1], ascending[:, -1] = inorder, np.inf
+        order, ascending = ranked(self.values.T)
         order.flags.writeable = ascending.flags.writeable = False
         return order, ascending
 

@@ -23,23 +23,27 @@ _PASSES = 12
 
 
 def ranked(columns: Floats) -> tuple[Ints, Floats]:
-    """The places of each row of `columns` (S, N) in ascending order, and the values in that order.
+    """The places of each row of `columns` (S, N) in ascending order, and (S, N + 1) the values.
 
-    Equal values are in the order of their places: the same as ``argsort(kind="stable")``. Values
-    must be >= 0 (inf included, -0.0 and NaN not).
+    The values are in that order, with inf at the end. Equal values are in the order of their
+    places: the same as ``argsort(kind="stable")``. Values must be >= 0 (inf included, -0.0 and NaN
+    not).
     """
-    if columns.shape[1] < _FEW:
+    S, N = columns.shape
+    inorder = np.empty((S, N + 1))
+    inorder[:, N] = np.inf
+    if N < _FEW:
         order: Ints = np.argsort(columns, axis=1, kind="stable")
-        return order, np.take_along_axis(columns, order, axis=1)
-    order, inorder = np.empty(columns.shape, dtype=np.int64), np.empty(columns.shape)
+        inorder[:, :N] = np.take_along_axis(columns, order, axis=1)
+        return order, inorder
+    order, rows = np.empty((S, N), dtype=np.int64), np.arange(N)
     for s, column in enumerate(columns):
-        _rank(np.ascontiguousarray(column), order[s], inorder[s])
+        _rank(np.ascontiguousarray(column), rows, order[s], inorder[s, :N])
     return order, inorder
 
 
-def _rank(column: Floats, order: Ints, inorder: Floats) -> None:
+def _rank(column: Floats, rows: Ints, order: Ints, inorder: Floats) -> None:
     """Fill `order` and `inorder` for one column."""
-    rows = np.arange(len(column))
     last = (1 << (len(column) - 1).bit_length()) - 1
     np.bitwise_and(column.view(np.int64), ~last, out=order)
     order |= rows
@@ -50,6 +54,8 @@ def _rank(column: Floats, order: Ints, inorder: Floats) -> None:
         wrong = np.flatnonzero(inorder[1:] < inorder[:-1])
         if not len(wrong):
             return
+        if len(wrong) > len(column) // 8:  # nearly all bids are next to equal
+            break
         here = wrong[np.diff(wrong, prepend=-2) > 1]  # of pairs that overlap, the first
         for array in (order, inorder):
             array[here], array[here + 1] = array[here + 1], array[here]

@@ -123,10 +123,11 @@ def recruited(
         x[rows, s] = 1.0
         common = None if price is None or k[s] == 0 else price[s]
         if common is None:
-            payment[rows, s] = bids.ascending[s, : k[s]]
+            np.copyto(payment[:, s], bids.values[:, s], where=x[:, s] > 0)
         else:  # rounding may have put it below the dearest winner's bid
-            paid[s] = max(float(common), float(bids.ascending[s, k[s] - 1]))
-            payment[rows, s] = paid[s]
+            price_s = max(float(common), float(bids.ascending[s, k[s] - 1]))
+            np.multiply(x[:, s], price_s, out=payment[:, s])
+            paid[s] = price_s
     for s, part in enumerate(fractional or ()):
         if part is not None:
             x[part.user, s], payment[part.user, s] = part.participation, part.payment
