@@ -14,6 +14,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, Strict
 
+from mmfl.aggregate.base import BLOCK
 from mmfl.config import component
 from mmfl.params import Flat, Layout, Params
 from mmfl.updates import Address, ClientFailure, ClientUpdate
@@ -35,7 +36,8 @@ class Checks:
 def norm_of(flat: Flat) -> float:
     """Euclidean norm, summed in float64 in NumPy's fixed order: the same bits in any process."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return math.sqrt(float(np.square(flat, dtype=np.float64).sum()))
+        blocks = (flat[start : start + BLOCK] for start in range(0, len(flat), BLOCK))
+        return math.sqrt(sum(float(np.square(b, dtype=np.float64).sum()) for b in blocks))
 
 
 def checked(

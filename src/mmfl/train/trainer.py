@@ -27,6 +27,8 @@ from mmfl.params import Flat, Params
 from mmfl.rng import Stream, stream
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs
+from mmfl.train.kernels import kernel
+from mmfl.train.reference import Kernel
 from mmfl.train.resident import Resident
 from mmfl.train.warm_start import warm_weights
 from mmfl.updates import (
@@ -51,6 +53,7 @@ class _Bench:
     data: Arrays
     inputs: Inputs
     resident: Resident
+    kernel: Kernel
     metric: Callable[[Tensor, Tensor], Tensor]
     guess: Tensor
 
@@ -89,8 +92,16 @@ class Trainer:
         self._try_out(bench)
         return Params(bench.resident.layout, first)
 
-    def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
-        """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
+    def train(
+        self, job: Job, weights: Flat, *, out: Flat | None = None
+    ) -> ClientUpdate | ClientFailure:
+        """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure.
+
+        Args:
+            job: Whose turn, and how much.
+            weights: The task's.
+            out: Where to put the delta (it may be longer); by default into new memory.
+        """
         start = time.perf_counter()
         address = job.address
         try:
@@ -98,18 +109,9 @@ class Trainer:
             rows = self.federation.shard(address.task, address.client)
             bench.resident.set(weights)
             rng = stream(job.seed, "train", address.round, address.task, address.client)
-            changes = rng.child("augment")
             with _seeded(rng):
-                report = reference.train(
-                    bench.resident.module,
-                    lambda numbers: bench.inputs.train(rows[numbers], rng=changes),
-                    bench.task.loss.mean,
-                    len(rows),
-                    job.work,
-                    precision=self.experiment.precision,
-                    rng=rng,
-                )
-            delta = bench.resident.change(weights)
+                report = bench.kernel.train(rows, job.work, rng=rng)
+            delta = bench.resident.change(weights, out=out)
         except Exception as error:
             return ClientFailure(address, "raised", _said(error))
         return ClientUpdate(
@@ -182,7 +184,11 @@ class Trainer:
                 metric = task.metric.on(data, task.loss)
             except MmflError as error:
                 raise EngineError(f"task {name!r}: {error}") from None
-            bench = _Bench(task, data, inputs, resident, metric, _guess(data, task.loss))
+            precision = self.experiment.precision
+            made = kernel(
+                self.experiment.kernel_of(task), task, resident, inputs, precision=precision
+            )
+            bench = _Bench(task, data, inputs, resident, made, metric, _guess(data, task.loss))
             self._benches[name] = bench
         return self._benches[name]
 
@@ -234,11 +240,13 @@ def _seeded(rng: Stream) -> Iterator[None]:
     threads = torch.get_num_threads()
     if threads != 1:
         torch.set_num_threads(1)
+    generator = torch.default_generator  # torch.manual_seed costs 1 ms for CUDA's sake
+    before = generator.get_state()
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(rng.torch_seed())
-            yield
+        generator.manual_seed(rng.torch_seed())
+        yield
     finally:
+        generator.set_state(before)
         if threads != 1:
             torch.set_num_threads(threads)
 
