@@ -16,6 +16,7 @@ from mmfl.aggregate import checked, partial_sums
 from mmfl.allocate import Assignment, Assignments, View, first_fault
 from mmfl.data.federation import Federation
 from mmfl.errors import EngineError, InputError
+from mmfl.params import Params
 from mmfl.recruiting import Recruited, recruit
 from mmfl.rng import stream
 from mmfl.state import State
@@ -218,20 +219,19 @@ class Turns:
 
     def _awaited(self, results: Iterator[Result]) -> Iterator[Result]:
         """The results; the time that they take to come is not ours."""
-        while True:
-            start = time.perf_counter()
-            result = next(results, None)
+        start = time.perf_counter()
+        for result in results:
             self.seconds_aggregate -= time.perf_counter() - start
-            if result is None:
-                return
             yield result
+            start = time.perf_counter()
 
     def _gate(self, job: Job, result: Result) -> Result:
         """Algorithm 1, line 10: the upload. Nothing passes that `checked` refuses."""
         address = job.address
         column = self.view.tasks.index(address.task)
         ours = self.engine.merges and self.experiment.aggregator.mergeable
-        trusted = ours and isinstance(result, ClientUpdate)  # it was checked where it was formed
+        packed = isinstance(result, ClientUpdate) and isinstance(result.delta, Params | None)
+        trusted = ours and packed  # it was checked where it was formed
         if isinstance(result, ClientFailure):
             partial = result.partial if ours else None
             result = ClientFailure(address, str(result.reason), str(result.detail), partial)

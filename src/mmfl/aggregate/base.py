@@ -53,6 +53,7 @@ class _Chunk:
     def __init__(self) -> None:
         self._total: Doubles | None = None
         self._examples = 0
+        self._scratch = np.empty(BLOCK)
 
     def add(self, update: ClientUpdate) -> None:
         """Add examples x delta; the product is exact, so the order of the sum alone matters."""
@@ -62,8 +63,9 @@ class _Chunk:
             self._total = np.multiply(flat, update.examples, dtype=np.float64)
         else:
             for start in range(0, len(flat), BLOCK):
-                part = self._total[start : start + BLOCK]
-                part += np.multiply(flat[start : start + BLOCK], update.examples, dtype=np.float64)
+                block, part = flat[start : start + BLOCK], self._total[start : start + BLOCK]
+                term = self._scratch[: len(block)]
+                part += np.multiply(block, update.examples, out=term, dtype=np.float64)
         self._examples += update.examples
 
     def sum(self) -> PartialSum | None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from mmfl.rng import Stream
 from mmfl.train.inputs import Inputs
 from mmfl.train.reference import Mean, Trained, batches, fitted, forward
+from mmfl.train.seeding import seeded
 from mmfl.updates import LocalWork
 
 __all__ = ["Fast", "FusedSgd"]
@@ -36,6 +37,10 @@ class Fast:
 
     def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
         """Tau steps of SGD on the client's shard (Algorithm 1, lines 8-9)."""
+        with seeded(rng):
+            return self._train(rows, work, rng)
+
+    def _train(self, rows: Ints, work: LocalWork, rng: Stream) -> Trained:
         module, precision = self._module, self._precision
         module.train()
         optimizer = FusedSgd(module.parameters(), work)

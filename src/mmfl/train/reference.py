@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from mmfl.rng import Stream
 from mmfl.train.inputs import Inputs
 from mmfl.train.precision import computing
+from mmfl.train.seeding import seeded
 from mmfl.train.sgd import Sgd
 from mmfl.updates import LocalWork
 
@@ -61,15 +62,16 @@ class Reference:
     def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
         """Example by example as the data lies, batch after batch."""
         changes = rng.child("augment")
-        return train(
-            self.module,
-            lambda picked: self.inputs.train(rows[picked], rng=changes),
-            self.loss,
-            len(rows),
-            work,
-            precision=self.precision,
-            rng=rng,
-        )
+        with seeded(rng):
+            return train(
+                self.module,
+                lambda picked: self.inputs.train(rows[picked], rng=changes),
+                self.loss,
+                len(rows),
+                work,
+                precision=self.precision,
+                rng=rng,
+            )
 
 
 def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
