@@ -8,10 +8,10 @@ Each client's update is formed, checked and aggregated; a lost one ends the meas
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import resource
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from workloads import WORKLOADS, Workload
 
 from mmfl import Experiment
-from mmfl.runs.runner import stored_rounds
+from mmfl.runs.profile import timed_rounds
 
 MODELS: dict[str, dict[str, Any]] = {
     "cnn": {"kind": "cnn", "channels": [32, 64], "kernel": 5, "dense": 512},
@@ -78,17 +78,8 @@ def main() -> None:
     workload = WORKLOADS[given.workload]
     with tempfile.TemporaryDirectory() as folder:
         todo = experiment(workload, save(workload, Path(folder)), given)
-        records, stored = [], []
-        with stored_rounds(todo, Path(folder) / "run") as rounds:
-            rounds.start()
-            before = time.perf_counter()
-            for _, record in rounds:
-                now = time.perf_counter()
-                stored.append(now - before - record.seconds)
-                before = now
-                assert record.samples == workload.samples, "some client's turn was lost"
-                records.append(record)
-    later = records[1:]
+        timed = list(timed_rounds(todo))
+    assert all(r.samples == workload.samples for r, _ in timed), "some client's turn was lost"
     peak = [
         resource.getrusage(who).ru_maxrss
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -98,11 +89,8 @@ def main() -> None:
             {
                 "framework": "mmfl",
                 "workload": workload.name,
-                "rounds": [record.seconds_train for record in later],
-                "evaluate": [record.seconds_evaluate for record in later],
-                "aggregate": [record.seconds_aggregate for record in later],
-                "clients_seconds": [record.seconds_clients for record in later],
-                "store": stored[1:],
+                "rounds": [record.seconds_train for record, _ in timed[1:]],
+                "shares": [dataclasses.asdict(shares) for _, shares in timed[1:]],
                 "samples": workload.samples,
                 "clients": workload.clients,
                 "peak_rss_mb": (peak[0] + given.workers * peak[1]) / 1024,

@@ -130,25 +130,13 @@ def measured(workload: str, args: argparse.Namespace, data: Path) -> Found:
     return out
 
 
-def shares(found: list[Found], workers: int = 2) -> Found:
-    """Where a round goes, as shares of its wall clock; "dispatch" is what no worker trained in."""
-    parts: dict[str, list[float]] = {}
-    for one in found:
-        columns = ("rounds", "evaluate", "aggregate", "clients_seconds", "store")
-        for train, evaluate, aggregate, clients, store in zip(
-            *(one[c] for c in columns), strict=True
-        ):
-            whole = train + evaluate + store
-            busy = min(clients / workers, train)
-            for name, spent in {
-                "train": busy,
-                "aggregate": aggregate,
-                "dispatch": max(0.0, train - busy - aggregate),
-                "evaluate": evaluate,
-                "store": store,
-            }.items():
-                parts.setdefault(name, []).append(spent / whole)
-    return {name: statistics.median(values) for name, values in parts.items()}
+def shares(found: list[Found]) -> dict[str, float]:
+    """Where a round goes, as shares of its wall clock (`mmfl.runs.profile.Shares`)."""
+    rounds = [parts for one in found for parts in one["shares"]]
+    return {
+        name: statistics.median(parts[name] / sum(parts.values()) for parts in rounds)
+        for name in rounds[0]
+    }
 
 
 CONFIG = """

@@ -49,6 +49,11 @@ class Engine(Protocol):
         """Whether our own code checks updates where they are formed, so that it may sum them."""
         ...
 
+    @property
+    def workers(self) -> int:
+        """How many turns are computed at the same time."""
+        ...
+
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data, as far as the engine holds the data."""
         ...

@@ -113,6 +113,7 @@ class LocalEngine:
         self._layouts: dict[str, Layout] = {}
         self._ready = False
         self._pace: dict[str, float] = {}
+        self.workers = workers
         self._pool = Pool(workers, (self._data.fd, self._weights.fd, self._slots.fd))
         self._timeout = timeout
         try:
