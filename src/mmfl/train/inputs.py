@@ -102,7 +102,7 @@ class Inputs:
         if x.ndim <= 2 or x.dtype == torch.int64:
             return x
         x = (x.unsqueeze(3) if x.ndim == 3 else x).permute(0, 3, 1, 2)
-        return x if self._channels_last else x.contiguous()
+        return x if self._channels_last else x.clone(memory_format=torch.contiguous_format)
 
 
 def bears_channels_last(module: nn.Module) -> bool:
