@@ -18,6 +18,7 @@ import dataclasses
 import json
 import mmap
 import sys
+import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
@@ -109,11 +110,13 @@ class Worker:
             for address, seed, number in zip(addresses, seeds, which, strict=True)
         ]
         results, chunk = [], ChunkSum()
+        now = time.perf_counter()
         for job, found in zip(jobs, self._turns(jobs, out), strict=True):
             result = self._checked(job, found)
-            results.append(_written(result))
             if merge and isinstance(result, ClientUpdate):
                 chunk.add(result)
+            start, now = now, time.perf_counter()
+            results.append(_written(result, seconds=now - start))
         total = chunk.sum()
         if total is not None:
             self._slot(slot, size, np.float64)[: len(total.total)] = total.total
@@ -147,10 +150,12 @@ class Worker:
         return np.frombuffer(self._slots[number], dtype)
 
 
-def _written(result: ClientUpdate | ClientFailure) -> list[Any]:
+def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:
+    """`DONE` of an update, with the time that it took here: to train, to check and to add up."""
     if isinstance(result, ClientFailure):
         return [result.reason, result.detail]
-    return [getattr(result, name) for name in DONE]
+    done = dataclasses.replace(result, seconds=seconds)
+    return [getattr(done, name) for name in DONE]
 
 
 def main() -> None:
