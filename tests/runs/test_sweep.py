@@ -101,9 +101,12 @@ def test_what_is_finished_is_kept_and_comes_first():
     [
         ('{kind="local", workers=3}', "auto", 9, 3),
         ('{kind="local", workers=3}', "auto", 2, 2),
+        ('{kind="local", workers=2}', "auto", 15, 2),
+        ('{kind="local", workers=8}', "auto", 9, 5),
+        ('{kind="local", workers=8}', "auto", 17, 6),
         ('{kind="local", workers=3}', "auto", 1, 1),
         ('{kind="local", workers=1}', "auto", 9, 1),
-        ("local", "auto", 9, min(9, len(os.sched_getaffinity(0)))),
+        ("local", "auto", 2, min(2, len(os.sched_getaffinity(0)))),
         ("inline", "auto", 9, 1),
         ("sweeping:Quick", "auto", 9, 1),
         ("inline", 4, 9, 4),

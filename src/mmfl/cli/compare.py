@@ -59,7 +59,8 @@ def compare(
         typer.Option(
             metavar="auto|N",
             help="Runs at the same time, each with its share of the workers (and the data in "
-            "memory); auto: one for each worker of the local engine. No influence on results.",
+            "memory); auto: about one for each worker of the local engine. No influence on "
+            "results.",
         ),
     ] = "auto",
     data_dir: DataDir = None,

@@ -86,8 +86,8 @@ class Comparison:
 
         Args:
             jobs: How many at the same time, each in a process of its own with its share of the
-                workers; 1 does them here, one after the other. "auto": as many as the local engine
-                has workers, else 1 (see `mmfl.runs.sweep`).
+                workers; 1 does them here, one after the other. "auto": about as many as the local
+                engine has workers, else 1 (see `mmfl.runs.sweep`).
         """
         number = self.jobs(jobs)
         yield from ((run, None) for run in self.runs if run.done)

@@ -3,7 +3,9 @@
 A run is a coordinator and its workers, who wait for each other in every round: the workers for the
 slowest of them and for the coordinator, the coordinator for the workers. One coordinator with one
 worker is a chain that uses about one core, at all times. So many runs fill W cores best as W such
-chains, be their models, clients and rounds few or many; that is what "auto" does.
+chains, be their models, clients and rounds few or many; that is what "auto" does. If the runs would
+leave chains without work in their last turn, there are as few as do it in as many turns, and these
+share the workers: 9 runs on 8 workers are 5 runs at a time, and then 4, not 8 and then 1.
 
 The processes (`mmfl.runs.sweeper`) keep their engines from run to run. Runs are handed out in
 order, to whoever is free, longest first among those of a seed: the last to be started should be a
@@ -12,6 +14,7 @@ short one. At the end, when there are fewer runs than processes, some have nothi
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -46,16 +49,18 @@ def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
 
     Args:
         todo: The runs.
-        asked: A number, or "auto": as many as the local engine has workers, if there are as many
-            runs; 1 for other engines, and for experiments with parts that other processes cannot
-            find.
+        asked: A number, or "auto": by the number of runs and of the local engine's workers alone;
+            1 for other engines, and for experiments with parts that other processes cannot find.
     """
     if asked != "auto" and (not isinstance(asked, int) or isinstance(asked, bool) or asked < 1):
         raise InputError(f'jobs must be a whole number >= 1 or "auto", got {short(asked)}')
     if not todo:
         return 1
-    wanted = (_workers(todo[0].experiment) or 1) if asked == "auto" else asked
-    jobs = min(len(todo), wanted)
+    if asked == "auto":
+        turns = math.ceil(len(todo) / (_workers(todo[0].experiment) or 1))
+        jobs = math.ceil(len(todo) / turns)
+    else:
+        jobs = min(len(todo), asked)
     if jobs > 1:
         for run in firsts(todo):
             obstacle = _obstacle(run.experiment)
