@@ -5,14 +5,13 @@ from __future__ import annotations
 import json as json_
 import math
 import sys
-import time
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mmfl.cli.compare_view import CompareView
 from mmfl.cli.options import (
     AllowImports,
     Config,
@@ -27,12 +26,11 @@ from mmfl.errors import ConfigError, InputError, StoreError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
     from mmfl.experiment import Experiment
     from mmfl.report import Variant
-    from mmfl.runs.compare import Comparison, Planned
-    from mmfl.state import RoundRecord
+    from mmfl.runs.compare import Comparison
+    from mmfl.runs.sweep import Jobs
 
 __all__ = ["compare"]
 
@@ -56,6 +54,15 @@ def compare(
     figure: Annotated[
         Path | None, typer.Option(help="Where to draw the picture; by default into the folder.")
     ] = None,
+    jobs: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|N",
+            help="Runs at the same time, each with its share of the workers (and the data in "
+            "memory); auto: about one for each worker of the local engine. No influence on "
+            "results.",
+        ),
+    ] = "auto",
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
     json: Json = False,
@@ -69,9 +76,10 @@ def compare(
 
     from mmfl.experiment import Experiment
     from mmfl.report import variants
-    from mmfl.runs.variants import read_seeds, read_vary
+    from mmfl.runs.variants import read_jobs, read_seeds, read_vary
 
     _refuse_figure(figure)
+    wanted = read_jobs(jobs)
     if target is not None and not math.isfinite(target):
         raise ConfigError(f"--target must be a number, got {target}")
     if allow_imports:
@@ -88,7 +96,7 @@ def compare(
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
     kept = f"(what is finished is kept in {comparison.out}; the same command goes on from there)"
     with stopped_by_signals(lambda: kept):
-        _go(comparison, console)
+        _go(comparison, console, wanted)
     compared = variants(comparison.results())
     found = _write(compared, comparison, console, target)
     console.print(_draw(compared, comparison, figure), soft_wrap=True)
@@ -121,61 +129,19 @@ def _planned(
             number += 1
 
 
-def _go(comparison: Comparison, console: Console) -> None:
+def _go(comparison: Comparison, console: Console, jobs: Jobs) -> None:
     """Run what is missing, and show how far it is."""
+    number = comparison.jobs(jobs)
     kept = sum(run.done for run in comparison.runs)
     if kept:
         console.print(f"{kept} of {len(comparison.runs)} runs are there already")
     if not comparison.todo:
         return
-    live = console.is_terminal and not console.quiet
-    with closing(comparison.go()) as steps:
-        if live:
-            with _bar(console) as progress:
-                _follow(steps, comparison, console, progress)
-        else:
-            _follow(steps, comparison, console, None)
-
-
-def _bar(console: Console) -> Progress:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    name = TextColumn("{task.description}", markup=False)
-    columns = (name, BarColumn(), TextColumn("{task.percentage:.0f}%"))
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    return Progress(*columns, *times, console=console)
-
-
-def _follow(
-    steps: Iterable[tuple[Planned, RoundRecord | None]],
-    comparison: Comparison,
-    console: Console,
-    progress: Progress | None,
-) -> None:
-    start, rounds, ended = time.monotonic(), 0, 0
-    line = progress.add_task("starting", total=comparison.todo) if progress else None
-    last: RoundRecord | None = None
-    for run, record in steps:
-        what = f"{run.variant}, seed {run.experiment.seed}"
-        if record is not None:
-            rounds, last = rounds + 1, record
-            if progress is not None and line is not None:
-                progress.update(line, completed=rounds, description=what)
-            continue
-        ended, shown, last = ended + 1, last, None
-        if shown is None:  # it was there before, or another process was faster
-            continue
-        gone = time.monotonic() - start
-        left = gone / rounds * (comparison.todo - rounds)
-        told = "  ".join(f"{task} {value:.3f}" for task, value in shown.metric.items())
-        clock = f"  ({gone:.0f} s, {left:.0f} s left)" if progress is None else ""
-        console.print(f"run {ended}/{len(comparison.runs)}  {what}: {told}{clock}", soft_wrap=True)
+    if number > 1:
+        console.print(f"{number} runs at a time")
+    with closing(comparison.go(number)) as steps, CompareView(comparison, console) as view:
+        for run, step in steps:
+            view.show(run, step)
 
 
 def _refuse_figure(path: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Variants of an experiment: ``--vary key=a,b`` and ``--seeds 0-3``, read."""
+"""Variants of an experiment: ``--vary key=a,b``, ``--seeds 0-3`` and ``--jobs 2``, read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 from mmfl.errors import ConfigError
 from mmfl.sentences import short
 
-__all__ = ["read_seeds", "read_vary"]
+__all__ = ["read_jobs", "read_seeds", "read_vary"]
+
+
+def read_jobs(text: str) -> int | Literal["auto"]:
+    """How many runs at the same time, from "auto" or "3"."""
+    if text == "auto":
+        return "auto"
+    if not re.fullmatch(r"[1-9]\d{0,5}", text.strip()):
+        raise ConfigError(f"--jobs takes auto or a whole number >= 1, got {text!r}")
+    return int(text)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
