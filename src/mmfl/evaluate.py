@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -173,10 +174,15 @@ class _Judges:
     failures: list[ClientFailure]
     heard: set[tuple[str, int]] = field(default_factory=set)
 
+    @cached_property
+    def expected(self) -> dict[str, frozenset[int]]:
+        """`asked`, for looking up."""
+        return {task: frozenset(clients.tolist()) for task, clients in self.asked.items()}
+
     def lets_through(self, found: Evaluation | EvaluationFailure) -> bool:
         """Whether an evaluation may count; if not, the failure is recorded."""
         task, client = found.task, found.client
-        if task not in self.asked or client is None or client not in self.asked[task]:
+        if client is None or client not in self.expected.get(task, ()):
             return False
         reason, detail = "", ""
         if isinstance(found, EvaluationFailure):

@@ -23,6 +23,7 @@ __all__ = [
     "Shards",
     "chosen",
     "cut_sizes",
+    "holders",
     "need_points",
     "pieces",
     "rows_by_class",
@@ -106,7 +107,12 @@ class Cut:
     @property
     def everybody(self) -> bool:
         """Whether every client holds at least one."""
-        return len(np.unique(self.owners)) == self.clients
+        return len(self.holders) == self.clients
+
+    @property
+    def holders(self) -> Ints:
+        """The clients that hold at least one, ascending."""
+        return self.owners[np.flatnonzero(np.diff(self.owners, prepend=-1))]
 
     def sizes(self, clients: Ints) -> Ints:
         """How many rows each of these clients holds."""
@@ -119,6 +125,15 @@ class Cut:
             raise IndexError(f"there is no client {client} among {self.clients}")
         start, end = np.searchsorted(self.owners, [client, client + 1])
         return self.rows[start:end]
+
+
+def holders(shards: Shards, clients: int) -> Ints:
+    """Which of so many clients hold at least one example, ascending."""
+    if isinstance(shards, Cut):
+        return shards.holders
+    some = 1 << 16  # at a time
+    blocks = [np.arange(k, min(k + some, clients)) for k in range(0, clients, some)]
+    return np.concatenate([block[shards.sizes(block) > 0] for block in blocks])
 
 
 def pieces(shards: Sequence[Ints]) -> Cut:
