@@ -136,7 +136,6 @@ def allocation(
     federation = population.federation
     clients = population.ids(places)
     sizes = federation.sizes(clients)
-    counts, loss, norm = state.clients.rows(clients, federation.tasks)
     view = View(
         round=t,
         rounds=experiment.rounds,
@@ -148,9 +147,7 @@ def allocation(
         sizes=sizes,
         eligible=population.eligible(t, places, clients, sizes),
         capacity=np.ones(len(clients), dtype=np.int64),
-        counts=counts,
-        loss=loss,
-        norm=norm,
+        remembered=state.clients,
     )
     rng = stream(experiment.seed, "allocate", t)
     given, after = experiment.allocator.allocate(view, state.allocator, rng=rng)

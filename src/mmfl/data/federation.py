@@ -79,7 +79,10 @@ class SimulatedFederation:
 
     def sizes(self, clients: Ints) -> Ints:
         """(n, S) examples held."""
-        return np.stack([part.shards.sizes(clients) for part in self.parts.values()], axis=1)
+        table = np.empty((len(self.parts), len(clients)), np.int64)
+        for column, part in zip(table, self.parts.values(), strict=True):
+            column[:] = part.shards.sizes(clients)
+        return table.T
 
     def able(self, task: str | None = None) -> Ints | None:
         """Places of those that hold data of the task, or of any; None = all do."""

@@ -175,8 +175,13 @@ def chosen(rows: Ints, size: int, rng: Stream) -> Ints:
 def wanted(points: tuple[int, int], clients: Ints, rng: Stream) -> Ints:
     """How many examples `points` asks for with each of these clients; clients do not interact."""
     low, high = points
+    if low == high:
+        return np.full(len(clients), low, dtype=np.int64)
     luck = rng.child("points").at(clients)
-    return (low + np.floor(luck * (high - low + 1))).astype(np.int64)
+    luck *= high - low + 1
+    sizes = luck.astype(np.int64)  # rounds down
+    sizes += low
+    return sizes
 
 
 def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: Stream) -> Ints:
