@@ -27,7 +27,7 @@ __all__ = ["ClientTable", "Stretch"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 12
 """Stretches are put together so many rows at a time: what lies beside the result stays small."""
 
 
