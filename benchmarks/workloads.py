@@ -1,11 +1,12 @@
 """What is measured: the same models, examples and clients for us, for the peers, and bare.
 
 Runs in our environment and in the peers' (torch and NumPy, no mmfl). Examples are random: the speed
-of training does not depend on what the pictures show.
+of training does not depend on what the pictures show. ("F" is measured on mmfl's embedded digits.)
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ class Workload:
     """One model, trained by so many clients a round, each on its own examples.
 
     Attributes:
-        name: "A", "B" or "R".
+        name: "A", "B", "R", or "F": a small first round, to see how long it takes to get there.
         model: "cnn", "mlp" or "resnet".
         shape: Of an example: channels, height, width.
         clients: That train in a round.
@@ -32,6 +33,7 @@ class Workload:
         batch_size: Of SGD.
         classes: Of the labels.
         lr: Of plain SGD.
+        real: Whether examples are real ones, from the npz file that MMFL_BENCH_DATA names.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Workload:
     batch_size: int
     classes: int = 10
     lr: float = 0.01
+    real: bool = False
 
     @property
     def samples(self) -> int:
@@ -51,8 +54,11 @@ class Workload:
 
     def data(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Images (N x C x H x W) and labels; client k has rows k*examples to (k+1)*examples."""
-        rng = np.random.default_rng(0)
         total = self.clients * self.examples
+        if self.real:
+            with np.load(os.environ["MMFL_BENCH_DATA"]) as file:
+                return file["x_train"][:total, None], file["y_train"][:total]
+        rng = np.random.default_rng(0)
         x = rng.integers(0, 256, (total, *self.shape), dtype=np.uint8)
         return x, rng.integers(0, self.classes, total)
 
@@ -121,6 +127,7 @@ WORKLOADS = {
     for workload in (
         Workload("A", "cnn", (1, 28, 28), clients=20, examples=200, epochs=2, batch_size=32),
         Workload("B", "mlp", (1, 28, 28), clients=300, examples=20, epochs=1, batch_size=20),
+        Workload("F", "mlp", (1, 28, 28), 10, examples=200, epochs=1, batch_size=32, real=True),
         Workload("R", "resnet", (3, 32, 32), clients=20, examples=100, epochs=1, batch_size=32),
     )
 }

@@ -11,6 +11,7 @@ import pytest
 
 import mmfl
 from crowd import LAYOUT, TASKS, experiment, mock, play, step
+from mmfl.aggregate import Checks
 from mmfl.allocate import FedFair, Uniform
 from mmfl.config import component
 from mmfl.engines.mock import MockEngine
@@ -26,8 +27,8 @@ def test_an_engine_serves_experiments_that_differ_in_allocation_but_no_others():
     other = dataclasses.replace(engine.experiment, allocator=Everything(), rounds=1)
     [(_, record)] = list(mmfl.rounds(other, engine=engine))
     assert record.clients == {"a": 0, "b": 0, "c": 12}
-    for changes in ({"seed": 5}, {"score_split": "test"}, {"precision": "bf16"}):
-        with pytest.raises(InputError, match=r"another experiment: (seed|val|prec)"):
+    for changes in ({"seed": 5}, {"score_split": "test"}, {"checks": Checks(max_norm=5.0)}):
+        with pytest.raises(InputError, match=r"another experiment: (seed|val|check)"):
             list(mmfl.rounds(dataclasses.replace(other, **changes), engine=engine))
 
 

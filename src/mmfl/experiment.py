@@ -39,7 +39,9 @@ from mmfl.settings import (
     LocalOverride,
     LocalTraining,
     Task,
+    fits_dense,
     gathered,
+    kernel_of,
 )
 
 __all__ = ["Clients", "Evaluate", "Experiment", "LocalOverride", "LocalTraining", "Task"]
@@ -102,6 +104,13 @@ class Experiment:
         aimless = [task.name for task in self.tasks if task.target is None]
         if isinstance(self.score, Distance) and aimless:
             raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')
+
+        for task in self.tasks:
+            if self.kernel_of(task) == "dense" and not fits_dense(task, self.precision):
+                raise ValueError(
+                    f'kernel = "dense" is for an mlp without dropout, with cross_entropy and '
+                    f'float32, which task {task.name!r} is not; "fast" takes everything'
+                )
 
     @property
     def holds_validation(self) -> bool:
@@ -167,18 +176,22 @@ class Experiment:
 
     def resolved(self) -> Experiment:
         """With every "auto" that decides the result replaced by what it means here."""
-        kernel = "reference" if self.kernel == "auto" else self.kernel
-        own = {None: None, "auto": kernel}
+        common: Kernel = "fast" if self.kernel == "auto" else self.kernel
         tasks = tuple(
             dataclasses.replace(
                 task,
-                kernel=own.get(task.kernel, task.kernel),
+                kernel=None if self.kernel_of(task) == common else self.kernel_of(task),
                 metric=METRICS.parse(task.loss.metric) if task.metric is None else task.metric,
             )
             for task in self.tasks
         )
-        made = dataclasses.replace(self, kernel=kernel, tasks=tasks)
+        made = dataclasses.replace(self, kernel=common, tasks=tasks)
         return self if made == self else made
+
+    def kernel_of(self, task: Task) -> Kernel:
+        """How a task's training is computed."""
+        kernel = task.kernel or self.kernel
+        return kernel_of(task, self.precision) if kernel == "auto" else kernel
 
     def to_toml(self) -> str:
         """The experiment as TOML; `from_toml` gives an equal one back."""

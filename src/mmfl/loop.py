@@ -8,9 +8,9 @@ Stopping early is `break`, logging is the loop's body, a checkpoint is the state
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Generator, Iterator
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -123,9 +123,8 @@ def _round(
         clients=state.clients.after(turns.accepted),
         stale=state.stale | turns.trained.keys(),
     )
-    difficulty, seen, silent = scores(  # line 14: obtain f_s
-        t, experiment, engine, population, state, set(turns.trained)
-    )
+    trained_now = set(turns.trained)  # line 14: obtain f_s
+    difficulty, seen, silent = scores(t, experiment, engine, population, state, trained_now)
     state = tested(t, experiment, engine, state, seen)
     chain = chained(state.chain, t, tasks, assignments, difficulty)
     state = state.replace(difficulty=difficulty, chain=chain)
@@ -139,10 +138,12 @@ def _round(
         samples=turns.samples,
         failures=(*turns.failures, *silent),
         difficulty=difficulty,
-        metric={task: m.metric if m else math.nan for task, m in state.measured.items()},
-        loss={task: m.loss if m else math.nan for task, m in state.measured.items()},
+        metric={task: m.metric if m else nan for task, m in state.measured.items()},
+        loss={task: m.loss if m else nan for task, m in state.measured.items()},
         fresh=not state.stale,
         seconds=done - start,
         seconds_train=trained - start,
         seconds_evaluate=done - trained,
+        seconds_aggregate=turns.seconds_aggregate,
+        seconds_clients=turns.seconds_clients,
     )

@@ -21,20 +21,25 @@ from mmfl.errors import InputError
 __all__ = ["Stream", "stream"]
 
 Word = str | int
+Key = npt.NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_BLOCK = 1 << 13  # ids at a time: they stay in the processor's cache
+_BLOCK = 1 << 13  # so many ids at a time: they stay in the processor's cache
 
 
 class Stream(np.random.Generator):
     """A NumPy generator that knows its address: it can be split, and asked number by number."""
 
+    def __init__(self, key: Key) -> None:
+        super().__init__(np.random.Philox(key=key))
+        self._key = key
+
     def child(self, *path: Word) -> Stream:
         """A stream of its own below this one's address; consumes nothing of this one."""
-        return Stream(np.random.Philox(key=_key(self._key().tobytes(), path)))
+        return Stream(_key(self._key.tobytes(), path))
 
     def at(self, ids: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """One uniform number in [0, 1) for each id; consumes nothing, and ids do not interact."""
-        low, high = self._key()
+        low, high = self._key
         asked = np.asarray(ids)
         flat = asked.reshape(-1)
         luck = np.empty(flat.shape)
@@ -52,11 +57,7 @@ class Stream(np.random.Generator):
 
     def torch_seed(self) -> int:
         """A 63-bit seed for torch's own generator, fixed by the address."""
-        return int(self._key()[0] >> np.uint64(1))
-
-    def _key(self) -> npt.NDArray[np.uint64]:
-        key: npt.NDArray[np.uint64] = self.bit_generator.state["state"]["key"]
-        return key
+        return int(self._key[0] >> np.uint64(1))
 
 
 def stream(seed: int, *path: Word) -> Stream:
@@ -71,10 +72,10 @@ def stream(seed: int, *path: Word) -> Stream:
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0, got {seed!r}")
-    return Stream(np.random.Philox(key=_key(b"mmfl", (int(seed), *path))))
+    return Stream(_key(b"mmfl", (int(seed), *path)))
 
 
-def _key(root: bytes, path: tuple[Word, ...]) -> npt.NDArray[np.uint64]:
+def _key(root: bytes, path: tuple[Word, ...]) -> Key:
     """A 128-bit key from a path; the encoding keeps types and borders, so paths cannot collide."""
     digest = hashlib.blake2b(root, digest_size=16)
     for word in path:

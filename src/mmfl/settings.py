@@ -36,10 +36,12 @@ __all__ = [
     "LocalOverride",
     "LocalTraining",
     "Task",
+    "fits_dense",
     "gathered",
+    "kernel_of",
 ]
 
-Kernel = Literal["auto", "reference"]
+Kernel = Literal["auto", "reference", "fast", "dense"]
 Remainder = Literal["keep", "drop"]
 Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
 
@@ -209,6 +211,17 @@ class Task:
         if isinstance(data, ArgsKwargs):
             return ArgsKwargs((), gathered(data.kwargs or {}))
         return gathered(data) if isinstance(data, Mapping) else data
+
+
+def fits_dense(task: Task, precision: str) -> bool:
+    """Whether the kernel "dense" can train a task: layers and loss are those it was written for."""
+    plain = isinstance(task.model, Mlp) and not task.model.dropout
+    return plain and isinstance(task.loss, CrossEntropy) and precision == "float32"
+
+
+def kernel_of(task: Task, precision: str) -> Literal["fast", "dense"]:
+    """What "auto" means for a task: a fixed rule, never the outcome of a timing."""
+    return "dense" if fits_dense(task, precision) else "fast"
 
 
 def gathered(task: Mapping[str, Any]) -> dict[str, Any]:

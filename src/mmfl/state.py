@@ -128,6 +128,9 @@ class RoundRecord:
         seconds: The whole round.
         seconds_train: Training and aggregation.
         seconds_evaluate: Measuring.
+        seconds_aggregate: The part of `seconds_train` in which the coordinator checked, counted and
+            aggregated what had come.
+        seconds_clients: The clients' own, added up over all turns (workers work at the same time).
     """
 
     round: int
@@ -144,3 +147,5 @@ class RoundRecord:
     seconds: float
     seconds_train: float
     seconds_evaluate: float
+    seconds_aggregate: float = 0.0
+    seconds_clients: float = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from mmfl.aggregate import checked, partial_sums
 from mmfl.allocate import Assignment, Assignments, View, first_fault
 from mmfl.data.federation import Federation
 from mmfl.errors import EngineError, InputError
+from mmfl.params import Params
 from mmfl.recruiting import Recruited, recruit
 from mmfl.rng import stream
 from mmfl.state import State
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Population", "Turns", "allocation", "jobs_of"]
 
 Ints = npt.NDArray[np.int64]
+Result = ClientUpdate | ClientFailure
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +195,8 @@ class Turns:
         trained: From task to its number of accepted updates.
         failures: Turns that came to nothing.
         samples: Training examples processed.
+        seconds_aggregate: Spent here and in the aggregator, not waiting for the engine.
+        seconds_clients: Spent by the clients, added up.
     """
 
     engine: Engine
@@ -202,11 +207,14 @@ class Turns:
     trained: dict[str, int] = field(default_factory=dict)
     failures: list[ClientFailure] = field(default_factory=list)
     samples: int = 0
+    seconds_aggregate: float = 0.0
+    seconds_clients: float = 0.0
 
     def by_task(self, jobs: Sequence[Job]) -> Iterator[tuple[str, Iterator[Any]]]:
         """(task, its updates as the aggregator wants them) as they arrive; consume each in turn."""
         merge = self.experiment.aggregator.mergeable
-        results = self.engine.train(jobs, self.state.params, merge=merge)
+        start = time.perf_counter()
+        results = self._awaited(self.engine.train(jobs, self.state.params, merge=merge))
         pairs = zip(jobs, results, strict=True)
         for task, group in groupby(pairs, key=lambda pair: pair[0].address.task):
             gated = (self._gate(job, result) for job, result in group)
@@ -216,17 +224,27 @@ class Turns:
                 yield task, (result for result in gated if isinstance(result, ClientUpdate))
             for _ in gated:  # what an aggregator leaves unread is checked and counted all the same
                 pass
+        self.seconds_aggregate += time.perf_counter() - start
 
-    def _gate(self, job: Job, result: ClientUpdate | ClientFailure) -> ClientUpdate | ClientFailure:
+    def _awaited(self, results: Iterator[Result]) -> Iterator[Result]:
+        """The results; the time that they take to come is not ours."""
+        start = time.perf_counter()
+        for result in results:
+            self.seconds_aggregate -= time.perf_counter() - start
+            yield result
+            start = time.perf_counter()
+
+    def _gate(self, job: Job, result: Result) -> Result:
         """Algorithm 1, line 10: the upload. Nothing passes that `checked` refuses."""
         address = job.address
         column = self.view.tasks.index(address.task)
         ours = self.engine.merges and self.experiment.aggregator.mergeable
-        summed = ours and isinstance(result, ClientUpdate) and result.delta is None
+        packed = isinstance(result, ClientUpdate) and isinstance(result.delta, Params | None)
+        trusted = ours and packed  # it was checked where it was formed
         if isinstance(result, ClientFailure):
             partial = result.partial if ours else None
             result = ClientFailure(address, str(result.reason), str(result.detail), partial)
-        elif not summed or result.address != address:
+        elif not trusted or result.address != address:
             row = np.searchsorted(self.view.clients, address.client)
             holds = int(self.view.sizes[row, column])
             layout = self.state.params[address.task].layout
@@ -234,8 +252,10 @@ class Turns:
         if isinstance(result, ClientFailure):
             self.failures.append(result)
             return result
-        result = dataclasses.replace(result, probability=job.probability)
+        if result.probability != job.probability:
+            result = dataclasses.replace(result, probability=job.probability)
         self.samples += result.samples
+        self.seconds_clients += result.seconds
         self.trained[address.task] = self.trained.get(address.task, 0) + 1
         self.accepted.append((address.client, address.task, result.loss_before, result.norm))
         return result

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 __all__ = [
     "CHUNK",
+    "DONE",
     "Address",
     "ClientFailure",
     "ClientUpdate",
@@ -116,6 +117,10 @@ class ClientUpdate:
     seconds: float = 0.0
     probability: float = 1.0
     partial: PartialSum | None = None
+
+
+DONE = ("examples", "samples", "loss_before", "loss_after", "norm", "seconds")
+"""What is written of an update where its delta goes another way: in the order of its fields."""
 
 
 @dataclass(frozen=True, slots=True)

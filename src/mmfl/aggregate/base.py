@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from mmfl.params import Params
 from mmfl.updates import CHUNK, ClientFailure, ClientUpdate, PartialSum
@@ -37,34 +39,62 @@ class CollectingAggregator(Protocol):
         ...
 
 
+Doubles = npt.NDArray[np.float64]
+
+BLOCK = 1 << 16
+"""So many numbers are cast to float64 at a time: they stay in the processor's cache."""
+
 Aggregator = MergingAggregator | CollectingAggregator
+
+
+class _Chunk:
+    """The sum of a chunk, formed while its updates arrive: none of them has to be kept."""
+
+    def __init__(self) -> None:
+        self._total: Doubles | None = None
+        self._examples = 0
+        self._scratch = np.empty(BLOCK)
+
+    def add(self, update: ClientUpdate) -> None:
+        """Add examples x delta; the product is exact, so the order of the sum alone matters."""
+        assert isinstance(update.delta, Params), "only checked updates are summed"
+        flat = update.delta.flat
+        if self._total is None:
+            self._total = np.multiply(flat, update.examples, dtype=np.float64)
+        else:
+            for start in range(0, len(flat), BLOCK):
+                block, part = flat[start : start + BLOCK], self._total[start : start + BLOCK]
+                term = self._scratch[: len(block)]
+                part += np.multiply(block, update.examples, out=term, dtype=np.float64)
+        self._examples += update.examples
+
+    def sum(self) -> PartialSum | None:
+        return None if self._total is None else PartialSum(self._total, self._examples)
 
 
 def partial_sum(updates: Iterable[ClientUpdate]) -> PartialSum | None:
     """The float64 sum of examples x delta over one chunk's accepted updates, in job order."""
-    total, examples = None, 0
+    chunk = _Chunk()
     for update in updates:
-        assert isinstance(update.delta, Params), "only checked updates are summed"
-        term = np.multiply(update.delta.flat, update.examples, dtype=np.float64)
-        total = term if total is None else np.add(total, term, out=total)
-        examples += update.examples
-    return None if total is None else PartialSum(total, examples)
+        chunk.add(update)
+    return chunk.sum()
 
 
 def partial_sums(results: Iterable[ClientUpdate | ClientFailure]) -> Iterator[PartialSum]:
-    """One sum per chunk of `CHUNK` consecutive results of a task that has an accepted update."""
-    chunk: list[ClientUpdate | ClientFailure] = []
-    for result in results:
-        chunk.append(result)
-        if len(chunk) == CHUNK:
-            yield from _sum_of(chunk)
-            chunk = []
-    yield from _sum_of(chunk)
+    """One sum per chunk of `CHUNK` consecutive results of a task that has an accepted update.
 
-
-def _sum_of(chunk: Sequence[ClientUpdate | ClientFailure]) -> Iterator[PartialSum]:
-    formed = chunk[-1].partial if chunk else None
-    if formed is None:
-        formed = partial_sum(result for result in chunk if isinstance(result, ClientUpdate))
-    if formed is not None:
-        yield formed
+    An update is used before the next result is asked for.
+    """
+    left = iter(results)
+    while True:
+        chunk, formed, count = _Chunk(), None, 0
+        for result in islice(left, CHUNK):
+            formed = result.partial
+            if isinstance(result, ClientUpdate) and result.delta is not None:
+                chunk.add(result)
+            count += 1
+        formed = formed or chunk.sum()
+        if formed is not None:
+            yield formed
+        if count < CHUNK:
+            return

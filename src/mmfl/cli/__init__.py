@@ -10,7 +10,7 @@ from typing import TextIO
 import typer
 
 from mmfl import __version__
-from mmfl.cli import auction, check, compare, data, run, status
+from mmfl.cli import auction, check, compare, data, profile, run, status
 from mmfl.errors import MmflError, MmflWarning
 
 __all__ = ["app", "main"]
@@ -28,6 +28,7 @@ app.command("compare")(compare.compare)
 app.command("check")(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)
+app.command("profile")(profile.profile)
 app.add_typer(auction.app, name="auction")
 app.add_typer(data.app, name="data")
 

@@ -28,7 +28,7 @@ __all__ = ["PIECE", "Federation", "SimulatedFederation", "simulate"]
 
 Ints = npt.NDArray[np.int64]
 
-PIECE = 8
+PIECE = 2
 """An evaluation is shared out in pieces of this many batches; their sums are added in order."""
 
 

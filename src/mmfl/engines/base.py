@@ -46,7 +46,12 @@ class Engine(Protocol):
 
     @property
     def merges(self) -> bool:
-        """Whether partial sums are formed and checked by our own code, so that they may be used."""
+        """Whether our own code checks updates where they are formed, so that it may sum them."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """How many turns are computed at the same time."""
         ...
 
     def data(self) -> dict[str, str]:
@@ -68,7 +73,8 @@ class Engine(Protocol):
 
         Jobs of a task stand together. With `merge`, the engine may check updates itself and deliver
         a chunk (`CHUNK` consecutive jobs of a task) without deltas and with the chunk's sum as
-        `partial` of its last result.
+        `partial` of its last result; a delta that it delivers all the same is to be used before the
+        next result is asked for.
         """
         ...
 

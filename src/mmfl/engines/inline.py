@@ -40,6 +40,7 @@ class InlineEngine:
     """An `Engine` over one trainer."""
 
     merges = False
+    workers = 1
 
     def __init__(self, experiment: Experiment, data_dir: Path | None) -> None:
         self._shelf = Shelf(data_dir)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,19 +25,22 @@ from mmfl.config import Positive, component, dump
 from mmfl.data.arrays import Arrays
 from mmfl.data.federation import SimulatedFederation, simulate
 from mmfl.data.load import Shelf
-from mmfl.engines.arena import Arena, reserve
+from mmfl.engines.arena import Arena
 from mmfl.engines.base import Ids
 from mmfl.engines.pool import Message, Pool
+from mmfl.engines.slots import Slots
 from mmfl.errors import EngineError
 from mmfl.params import Layout, Params
 from mmfl.sentences import short
 from mmfl.updates import (
     CHUNK,
+    DONE,
     ClientFailure,
     ClientUpdate,
     Evaluation,
     EvaluationFailure,
     Job,
+    LocalWork,
     PartialSum,
     Split,
 )
@@ -50,6 +52,9 @@ __all__ = ["Local", "LocalEngine"]
 
 SMALL = 3e7
 """A turn of fewer samples x weights than this is small: it is dispatched with its whole chunk."""
+
+ROOM = 1 << 28
+"""So many bytes of results may wait for one that is to be delivered before them."""
 
 _OURS = ("aggregator", "allocator", "engine", "local", "recruitment", "score")
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
@@ -104,9 +109,11 @@ class LocalEngine:
         self.federation: SimulatedFederation
         self._shelf = Shelf(data_dir)
         self._shared: dict[str, npt.NDArray[Any]] = {}
-        self._data, self._weights, self._slots = Arena(), Arena(), _Slots()
+        self._data, self._weights, self._slots = Arena(), Arena(), Slots()
         self._layouts: dict[str, Layout] = {}
-        self._typical: dict[str, float] = {}
+        self._ready = False
+        self._pace: dict[str, float] = {}
+        self.workers = workers
         self._pool = Pool(workers, (self._data.fd, self._weights.fd, self._slots.fd))
         self._timeout = timeout
         try:
@@ -119,16 +126,15 @@ class LocalEngine:
     def prepare(self, experiment: Experiment) -> None:
         """Load and map what is missing; the workers stay, with a new trainer."""
         experiment = experiment.resolved()
-        if self._typical and experiment.world == self.experiment.world:
+        if self._ready and experiment.world == self.experiment.world:
             self.experiment = experiment
             return
         arrays = self._shelf.arrays(experiment)
         federation = simulate(experiment, arrays)
-        some = federation.sizes(np.arange(min(1000, experiment.clients.count))).mean(axis=0)
         plain = _plain(experiment)
-        self._typical = {}  # should the rest fail, then nothing of it counts as done
+        self._ready = False  # should the rest fail, then nothing of it counts as done
         self._share(plain, arrays)
-        self._typical = dict(zip(federation.tasks, some.tolist(), strict=True))
+        self._ready, self._pace = True, {}
         self.experiment, self.federation, self._layouts = experiment, federation, {}
 
     def data(self) -> dict[str, str]:
@@ -140,7 +146,7 @@ class LocalEngine:
         tasks = [task.name for task in self.experiment.tasks]
         requests: list[Message] = [{"do": "initial", "task": task} for task in tasks]
         first = {}
-        with closing(self._pool.ask(len(tasks), requests.__getitem__)) as replies:
+        with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
             for task, (reply, frame) in zip(tasks, replies, strict=True):
                 layout = Layout.of(_good(reply, f"task {task!r}: building its model")["layout"])
                 first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
@@ -150,11 +156,13 @@ class LocalEngine:
     def train(
         self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
     ) -> Iterator[ClientUpdate | ClientFailure]:
-        """Units of one job, or of one chunk where turns are small, to whoever is free."""
+        """Units of one job, or of one chunk where turns are small, to whoever is free.
+
+        With `merge`, a delta is to be used before the next result is asked for.
+        """
         self._publish({job.address.task: params[job.address.task] for job in jobs})
         self._slots.reset()
-        units, depth = self._units(jobs, merge=merge)
-        yield from self._train(units, self._pool, depth=depth)
+        yield from self._train(self._units(jobs, merge=merge), self._pool, keep=not merge)
 
     def evaluate(
         self,
@@ -174,7 +182,7 @@ class LocalEngine:
                 ids = clients[task].tolist()
                 some = [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
                 units += [unit | {"pieces": [], "clients": few} for few in some]
-        with closing(self._pool.ask(len(units), units.__getitem__, depth=2)) as replies:
+        with closing(self._pool.ask(range(len(units)), units.__getitem__, depth=2)) as replies:
             for unit, (reply, _) in zip(units, replies, strict=True):
                 task = unit["task"]
                 if unit["clients"] and "failed" in reply:
@@ -224,63 +232,92 @@ class LocalEngine:
         for task, weights in params.items():
             np.copyto(self._weights.arrays[task], weights.flat)
 
-    def _units(self, jobs: Sequence[Job], *, merge: bool) -> tuple[list[_Unit], int]:
+    def _units(self, jobs: Sequence[Job], *, merge: bool) -> list[_Unit]:
         """The jobs in order, cut into units; which cut is taken has no influence on the sums."""
         units: list[_Unit] = []
         merge = merge and len(jobs) >= 4 * CHUNK * self._pool.size  # else some would have to wait
         for task, run in groupby(jobs, key=lambda job: job.address.task):
             group = list(run)
-            work = group[0].work
-            held = self._typical[task]
-            samples = held * work.epochs if work.epochs else (work.steps or 1) * work.batch_size
-            small = samples * self._layouts[task].size < SMALL
-            step = CHUNK if merge and small else 1
+            samples = self._samples(task, group)
+            small = merge and float(samples.mean()) * self._layouts[task].size < SMALL
+            step = CHUNK if small else 1
+            pace = self._pace.get(task, float(self._layouts[task].size))
             for start in range(0, len(group), step):
-                units.append(_Unit(group[start : start + step], merge=merge and small))
-        return units, 2 if units and all(unit.merge for unit in units) else 1
+                cost = pace * float(samples[start : start + step].sum())
+                units.append(_Unit(group[start : start + step], small, cost))
+        return units
+
+    def _samples(self, task: str, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
+        """About how many examples each of a task's turns will process."""
+        clients = range(len(self.federation.clients))
+        places = [job.address.client if job.address.client in clients else 0 for job in jobs]
+        held = self.federation.sizes(np.array(places))[:, self.federation.tasks.index(task)]
+        return np.array([_samples(job.work, n) for job, n in zip(jobs, held.tolist(), strict=True)])
 
     def _train(
-        self, units: list[_Unit], pool: Pool, *, depth: int
+        self, units: list[_Unit], pool: Pool, *, keep: bool
     ) -> Iterator[ClientUpdate | ClientFailure]:
         def request(number: int) -> Message:
             unit = units[number]
             unit.slot = self._slots.take()
-            jobs = [dataclasses.asdict(job) for job in unit.jobs]
-            slot = {"slot": unit.slot, "size": self._slots.size}
-            return {"do": "train", "jobs": jobs, "merge": unit.merge} | slot
+            works = list(dict.fromkeys(job.work for job in unit.jobs))
+            return {
+                "do": "train",
+                "addresses": [job.address for job in unit.jobs],
+                "seeds": [job.seed for job in unit.jobs],
+                "works": [dataclasses.asdict(work) for work in works],
+                "which": [works.index(job.work) for job in unit.jobs],
+                "merge": unit.merge,
+                "slot": unit.slot,
+                "size": self._slots.size,
+            }
 
-        asked = pool.ask(len(units), request, depth=depth, timeout=self._timeout)
+        order = sorted(range(len(units)), key=lambda number: -units[number].cost)  # stable
+        room = max(ROOM // self._slots.size, 8 * pool.size)
+        asked = pool.ask(order, request, depth=2, room=room, timeout=self._timeout)
         with closing(asked) as replies:
             for unit, (reply, _) in zip(units, replies, strict=True):
                 if "failed" in reply and len(unit.jobs) > 1:
                     # One of these turns is deadly: a worker apart finds out which, one by one.
                     alone = [_Unit([job], merge=False) for job in unit.jobs]
                     with closing(self._pool.apart()) as apart:
-                        yield from self._train(alone, apart, depth=1)
+                        yield from self._train(alone, apart, keep=keep)
                 else:
-                    yield from self._results(unit, reply)
+                    yield from self._results(unit, reply, keep=keep)
                 self._slots.give_back(unit.slot)
 
-    def _results(self, unit: _Unit, reply: Message) -> Iterator[ClientUpdate | ClientFailure]:
+    def _results(
+        self, unit: _Unit, reply: Message, *, keep: bool
+    ) -> Iterator[ClientUpdate | ClientFailure]:
         if "failed" in reply or "error" in reply:
             reason = "worker" if "failed" in reply else "raised"
             detail = f"its turn {reply['failed']}" if "failed" in reply else reply["error"]
             yield from (ClientFailure(job.address, reason, detail) for job in unit.jobs)
             return
-        layout = self._layouts[unit.jobs[0].address.task]
+        task = unit.jobs[0].address.task
+        layout = self._layouts[task]
         partial = delta = None
+        results = reply["results"]
         if unit.merge and reply["examples"]:
-            total = self._slots.read(unit.slot, np.float64, layout.size)
+            total = self._slots.read(unit.slot, np.float64, layout.size).copy()
             partial = PartialSum(total, reply["examples"])
-        elif not unit.merge and "reason" not in reply["results"][0]:
-            delta = Params(layout, self._slots.read(unit.slot, np.float32, layout.size))
+        elif not unit.merge and len(results[0]) == len(DONE):
+            flat = self._slots.read(unit.slot, np.float32, layout.size)
+            delta = Params(layout, flat.copy() if keep else flat)
         last = len(unit.jobs) - 1
-        for number, (job, found) in enumerate(zip(unit.jobs, reply["results"], strict=True)):
+        spent = samples = 0.0
+        for number, (job, found) in enumerate(zip(unit.jobs, results, strict=True)):
             part = partial if number == last else None
-            if "reason" in found:
-                yield ClientFailure(job.address, **found, partial=part)
+            if len(found) < len(DONE):
+                reason, detail = found
+                yield ClientFailure(job.address, reason, detail, part)
             else:
-                yield ClientUpdate(job.address, delta, **found, partial=part)
+                numbers = dict(zip(DONE, found, strict=True))
+                update = ClientUpdate(job.address, delta, **numbers, partial=part)
+                spent, samples = spent + update.seconds, samples + update.samples
+                yield update
+        if samples:
+            self._pace[task] = spent / samples
 
 
 @dataclasses.dataclass
@@ -289,50 +326,13 @@ class _Unit:
 
     jobs: list[Job]
     merge: bool
+    cost: float = 0.0
     slot: int = -1
 
 
-class _Slots:
-    """Places in a growing file into which workers put results, and from which we take them."""
-
-    def __init__(self) -> None:
-        self._arena = Arena()
-        self.fd = self._arena.fd
-        self._size = 0
-        self._free: list[int] = []
-        self._maps: list[mmap.mmap] = []
-
-    @property
-    def size(self) -> int:
-        """Bytes of a slot."""
-        return self._size
-
-    @size.setter
-    def size(self, wanted: int) -> None:
-        self._maps = []
-        self._size = -(-max(wanted, 1) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-
-    def take(self) -> int:
-        if self._free:
-            return self._free.pop()
-        number = len(self._maps)
-        reserve(self.fd, (number + 1) * self._size)
-        self._maps.append(mmap.mmap(self.fd, self._size, offset=number * self._size))
-        return number
-
-    def reset(self) -> None:
-        """All slots are free again, also those of a training that was broken off."""
-        self._free = list(range(len(self._maps)))
-
-    def give_back(self, number: int) -> None:
-        self._free.append(number)
-
-    def read(self, number: int, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
-        return np.frombuffer(self._maps[number], dtype, count).copy()
-
-    def close(self) -> None:
-        self._maps = []
-        self._arena.close()
+def _samples(work: LocalWork, held: int) -> float:
+    passes = held * work.epochs if work.epochs else (work.steps or 1) * work.batch_size
+    return work.share * passes
 
 
 def _plain(experiment: Experiment) -> Message:

@@ -39,6 +39,7 @@ class MockEngine:
     turn: Turn
     test: Test = _always_half
     merges: bool = False
+    workers: int = 1
 
     def data(self) -> dict[str, str]:
         """There is none."""

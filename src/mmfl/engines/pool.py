@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -130,33 +130,39 @@ class Pool:
 
     def ask(
         self,
-        count: int,
+        order: Sequence[int],
         request: Callable[[int], Message],
         *,
         depth: int = 1,
+        room: int | None = None,
         timeout: float | None = None,
     ) -> Generator[tuple[Message, bytes], None, None]:
         """Replies (with the bytes that belong to them) to requests 0, 1, ... in that order.
 
         Args:
-            count: How many requests.
+            order: The numbers of all requests, in the order in which they are best begun: the
+                longest first, or else everybody waits for it in the end.
             request: From a request's number to the message; asked once, when it is sent first.
             depth: How many requests a worker may have at a time: 2 hides the latency of short ones.
+                Near the end it is one, so that nobody waits behind another while a worker is free.
+            room: How many replies may wait for one before them; then the next ones to be delivered
+                are begun next.
             timeout: Seconds of wall clock after which a request is given up.
         """
-        todo, messages = deque(range(count)), dict[int, Message]()
+        count = len(order)
+        todo, messages = _Todo(order), dict[int, Message]()
         replies: dict[int, tuple[Message, bytes]] = {}
         deaths = [0] * count
         delivered = 0
-        window = max(8, 4 * depth * self.size)  # bounds what waits for a slow one before it
+        near = max(8, 4 * depth * self.size)
         try:
             while delivered < count:
                 self.start()
-                for level in range(1, depth + 1):
-                    for worker in self._workers:
-                        near = todo and todo[0] < delivered + window
-                        if near and len(worker.waiting) < level:
-                            self._give(worker, todo.popleft(), messages, request)
+                full = room is not None and len(messages) + len(replies) >= room
+                for worker, number in self._dispatch(
+                    todo, depth, delivered + near if full else None
+                ):
+                    self._give(worker, number, messages, request)
                 for worker in self._answering(timeout):
                     try:
                         reply, frame = _receive(worker.connection)
@@ -185,6 +191,17 @@ class Pool:
             for worker in [worker for worker in self._workers if worker.waiting]:
                 self._workers.remove(worker)
                 worker.end()
+
+    def _dispatch(
+        self, todo: _Todo, depth: int, below: int | None
+    ) -> Iterator[tuple[_Worker, int]]:
+        """Who is to begin what now: first everybody gets one, then the next one to go on with."""
+        for level in range(1, depth + 1):
+            for worker in self._workers:
+                if len(worker.waiting) < level and len(todo) > (level - 1) * self.size:
+                    number = todo.take(below)
+                    if number is not None:
+                        yield worker, number
 
     def apart(self) -> Pool:
         """A pool of one more worker with the same files and greetings, for a risky request."""
@@ -223,7 +240,7 @@ class Pool:
     def _bury(
         self,
         worker: _Worker,
-        todo: deque[int],
+        todo: _Todo,
         deaths: list[int],
         replies: dict[int, tuple[Message, bytes]],
     ) -> None:
@@ -242,12 +259,12 @@ class Pool:
                 said = f": {words}" if words else ""
                 raise EngineError(f"a worker process {how} before it was ready{said}")
         worker.end()
-        todo.extendleft(reversed(worker.waiting))
+        todo.again(worker.waiting)
         if worker.ready and worker.waiting:
             blamed = worker.waiting[0]
             deaths[blamed] += 1
             if worker.overdue or deaths[blamed] >= LIVES:
-                todo.remove(blamed)
+                todo.drop(blamed)
                 why = "timed out" if worker.overdue else f"ended {LIVES} worker processes"
                 replies[blamed] = ({"failed": why}, b"")
 
@@ -256,6 +273,46 @@ class Pool:
         # If it is dead, the next receive finds out, and its requests are asked again.
         with suppress(OSError):
             worker.connection.send_bytes(json.dumps(message).encode())
+
+
+class _Todo:
+    """Requests that no worker has: begun in the best order, or by number where that is urgent."""
+
+    def __init__(self, order: Sequence[int]) -> None:
+        self._ranked = deque(order)  # may name some that are begun already
+        self._left = set(order)
+        self._lowest = 0
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, below: int | None) -> int | None:
+        """The best one; with `below`, the lowest if it is below that, else none."""
+        if not self._left:
+            return None
+        if below is None:
+            number = self._ranked.popleft()
+            while number not in self._left:
+                number = self._ranked.popleft()
+        else:
+            while self._lowest not in self._left:
+                self._lowest += 1
+            number = self._lowest
+            if number >= below:
+                return None
+        self._left.remove(number)
+        return number
+
+    def again(self, numbers: Iterable[int]) -> None:
+        """These were begun in vain."""
+        for number in reversed(tuple(numbers)):
+            self._ranked.appendleft(number)
+            self._left.add(number)
+            self._lowest = min(self._lowest, number)
+
+    def drop(self, number: int) -> None:
+        """This one is given up."""
+        self._left.discard(number)
 
 
 def _receive(connection: Connection) -> tuple[Message, bytes]:

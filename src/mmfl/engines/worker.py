@@ -5,7 +5,8 @@ It reads requests from the socket until that is closed, and answers each one:
     setup      experiment, manifest of the data     -> {"ready": true}
     weights    manifest of the weights              (no answer)
     initial    task                                 -> layout, and the weights as bytes
-    train      jobs of one task, slot, merge        -> results; the delta or the sum in the slot
+    train      jobs of one task, slot, merge        -> results (`DONE` each, or reason and detail),
+                                                       the delta or the sum in the slot
     evaluate   task, split, pieces or clients       -> sums
 
 An exception becomes {"error": sentence}.
@@ -31,7 +32,7 @@ from mmfl.errors import EngineError, MmflError
 from mmfl.experiment import Experiment
 from mmfl.params import Params
 from mmfl.train.trainer import Trainer
-from mmfl.updates import Address, ClientFailure, ClientUpdate, Job, LocalWork
+from mmfl.updates import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork
 
 __all__: list[str] = []
 
@@ -86,20 +87,29 @@ class Worker:
         params = self._trainer.initial(task)
         return {"layout": params.layout.entries}, params.flat.tobytes()
 
-    def do_train(self, jobs: Any, slot: int, size: int, merge: bool) -> tuple[Any, bytes]:
+    def do_train(
+        self,
+        addresses: list[Any],
+        seeds: list[int],
+        works: list[Any],
+        which: list[int],
+        merge: bool,
+        slot: int,
+        size: int,
+    ) -> tuple[Any, bytes]:
         """Turns of one chunk; with `merge` their sum goes into the slot, else the one delta."""
-        results = [self._turn(job) for job in jobs]
-        updates = [result for result in results if isinstance(result, ClientUpdate)]
+        local = [LocalWork(**work) for work in works]
+        out = None if merge else self._slot(slot, size, np.float32)
+        results = [
+            self._turn(Job(Address(*address), seed, local[number]), out)
+            for address, seed, number in zip(addresses, seeds, which, strict=True)
+        ]
         examples = 0
         if merge:
-            total = partial_sum(updates)
+            total = partial_sum(result for result in results if isinstance(result, ClientUpdate))
             if total is not None:
                 self._slot(slot, size, np.float64)[: len(total.total)] = total.total
                 examples = total.examples
-        elif updates:
-            assert isinstance(updates[0].delta, Params)
-            flat = updates[0].delta.flat
-            self._slot(slot, size, np.float32)[: len(flat)] = flat
         return {"results": [_written(result) for result in results], "examples": examples}, b""
 
     def do_evaluate(self, task: str, split: Any, pieces: Any, clients: Any) -> tuple[Any, bytes]:
@@ -109,15 +119,13 @@ class Worker:
         found += [self._trainer.evaluate(task, weights, split, client=client) for client in clients]
         return {"found": [dataclasses.asdict(one) for one in found]}, b""
 
-    def _turn(self, job: Any) -> ClientUpdate | ClientFailure:
-        address = Address(*job["address"])
-        weights = self._weights[address.task]
-        result = self._trainer.train(Job(address, job["seed"], LocalWork(**job["work"])), weights)
+    def _turn(self, job: Job, out: npt.NDArray[Any] | None) -> ClientUpdate | ClientFailure:
+        result = self._trainer.train(job, self._weights[job.address.task], out=out)
         if isinstance(result, ClientFailure):
             return result
         assert isinstance(result.delta, Params)
         limits = self._trainer.experiment.checks
-        return checked(result, address, result.delta.layout, result.examples, limits)
+        return checked(result, job.address, result.delta.layout, result.examples, limits)
 
     def _slot(self, number: int, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         if number not in self._slots:
@@ -125,14 +133,10 @@ class Worker:
         return np.frombuffer(self._slots[number], dtype)
 
 
-def _written(result: ClientUpdate | ClientFailure) -> dict[str, Any]:
+def _written(result: ClientUpdate | ClientFailure) -> list[Any]:
     if isinstance(result, ClientFailure):
-        return {"reason": result.reason, "detail": result.detail}
-    bare = dataclasses.replace(result, delta=None)
-    return {
-        name: getattr(bare, name)
-        for name in ("examples", "samples", "loss_before", "loss_after", "norm", "seconds")
-    }
+        return [result.reason, result.detail]
+    return [getattr(result, name) for name in DONE]
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ tried, training a small CNN is half as fast again and evaluating it twice as fas
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,9 @@ __all__ = ["Inputs"]
 
 Ints = npt.NDArray[np.int64]
 
+WHOLE = 1 << 24
+"""A shard of at most so many numbers is scaled as a whole; a larger one batch by batch."""
+
 
 class Inputs:
     """The examples of one task as its model sees them."""
@@ -37,29 +42,56 @@ class Inputs:
         self._scaling: tuple[Tensor, Tensor] | None = None
         scaling = normalize.scaling(data)
         if scaling is not None:
-            wide = (1, -1) if data.x_train.ndim == 2 else (1, -1, 1, 1)
-            self._scaling = tuple(torch.from_numpy(part).reshape(wide) for part in scaling)  # type: ignore[assignment]
+            last = 1 if data.x_train.ndim == 3 else -1  # the channel: images of one have no axis
+            self._scaling = tuple(torch.from_numpy(part).reshape(last) for part in scaling)  # type: ignore[assignment]
 
     def train(self, rows: Ints, *, rng: Stream | None = None) -> tuple[Tensor, Tensor]:
         """Training examples, changed at random if the task wants that and `rng` is given."""
         x = self._data.x_train[rows]
         if rng is not None and self._augment:
             x = self._augment.apply(x, rng=rng)
-        return self._tensor(x), torch.from_numpy(self._data.y_train[rows])
+        return _seen(self._scaled(x)), torch.from_numpy(self._data.y_train[rows])
+
+    def batches(self, rows: Ints, *, rng: Stream) -> Callable[[Ints], tuple[Tensor, Tensor]]:
+        """`train` for a turn: a function of numbers of these rows.
+
+        A shard that does not change is scaled once, unless it is large.
+
+        Args:
+            rows: The client's shard.
+            rng: The turn's stream.
+        """
+        if self._augment:
+            changes = rng.child("augment")
+            return lambda picked: self.train(rows[picked], rng=changes)
+        if len(rows) * math.prod(self._data.x_train.shape[1:]) > WHOLE:
+            return lambda picked: self.train(rows[picked])
+        x, y = self._scaled(self._data.x_train[rows]), torch.from_numpy(self._data.y_train[rows])
+
+        def pick(picked: Ints) -> tuple[Tensor, Tensor]:
+            chosen = torch.from_numpy(picked)
+            return _seen(x.index_select(0, chosen)), y.index_select(0, chosen)
+
+        return pick
 
     def test(self, rows: Ints) -> tuple[Tensor, Tensor]:
         """Test examples."""
-        return self._tensor(self._data.x_test[rows]), torch.from_numpy(self._data.y_test[rows])
+        x = self._scaled(self._data.x_test[rows])
+        return _seen(x), torch.from_numpy(self._data.y_test[rows])
 
-    def _tensor(self, rows: npt.NDArray[Any]) -> Tensor:
+    def _scaled(self, rows: npt.NDArray[Any]) -> Tensor:
         x = torch.from_numpy(rows)
         if x.dtype == torch.int64:  # tokens
             return x
         x = x.float()
-        if x.ndim > 2:
-            x = x.unsqueeze(1) if x.ndim == 3 else x.permute(0, 3, 1, 2)
-            x = x.to(memory_format=torch.channels_last)
         if self._scaling is not None:
             mean, std = self._scaling
             x = x.sub_(mean).div_(std) if rows.dtype == np.uint8 else x.sub(mean).div_(std)
         return x
+
+
+def _seen(x: Tensor) -> Tensor:
+    """Scaled rows as a model sees them: images N x C x H x W, in memory channels last."""
+    if x.ndim <= 2 or x.dtype == torch.int64:
+        return x
+    return (x.unsqueeze(3) if x.ndim == 3 else x).permute(0, 3, 1, 2)

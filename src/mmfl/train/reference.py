@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
 from mmfl.rng import Stream
+from mmfl.train.inputs import Inputs
 from mmfl.train.precision import computing
+from mmfl.train.seeding import seeded
 from mmfl.train.sgd import Sgd
 from mmfl.updates import LocalWork
 
-__all__ = ["Trained", "batches", "fitted", "forward", "train"]
+__all__ = ["Kernel", "Mean", "Reference", "Trained", "batches", "fitted", "forward", "train"]
 
-Batch = Callable[[npt.NDArray[np.int64]], tuple[Tensor, Tensor]]
+Ints = npt.NDArray[np.int64]
+Batch = Callable[[Ints], tuple[Tensor, Tensor]]
 Mean = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -32,7 +36,45 @@ class Trained:
     loss_after: float
 
 
-def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[npt.NDArray[np.int64]]:
+class Kernel(Protocol):
+    """A way to compute a turn: it trains the network that it was made for, in place."""
+
+    def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
+        """Tau steps of SGD on these rows of the training data (Algorithm 1, lines 8-9).
+
+        Args:
+            rows: The client's shard.
+            work: How much, and the optimiser's settings.
+            rng: The turn's own stream.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The plain loop as a kernel."""
+
+    module: nn.Module
+    inputs: Inputs
+    loss: Mean
+    precision: str
+
+    def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
+        """Example by example as the data lies, batch after batch."""
+        changes = rng.child("augment")
+        with seeded(rng):
+            return train(
+                self.module,
+                lambda picked: self.inputs.train(rows[picked], rng=changes),
+                self.loss,
+                len(rows),
+                work,
+                precision=self.precision,
+                rng=rng,
+            )
+
+
+def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
     """Rows of the shard, batch after batch: each pass is a new permutation of the shard.
 
     A pass ends with its remainder as a smaller batch (or without it: ``remainder = "drop"``), so a

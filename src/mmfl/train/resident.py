@@ -57,13 +57,14 @@ class Resident:
             owner, key = self._places[name]
             owner._buffers[key] = first.clone()
 
-    def change(self, since: Flat) -> Params:
-        """How the weights differ from what they were."""
+    def change(self, since: Flat, *, out: Flat | None = None) -> Params:
+        """How the weights differ from what they were; in `out`, if it is given."""
         for name, view in self._views.items():
             tensor = self._current(name)
             if tensor.data_ptr() != view.data_ptr():
                 view.copy_(tensor.detach())
-        return Params(self.layout, self.flat.numpy() - since)
+        place = None if out is None else out[: self.layout.size]
+        return Params(self.layout, np.subtract(self.flat.numpy(), since, out=place))
 
     def _place(self, name: str) -> tuple[nn.Module, str]:
         path, _, key = name.rpartition(".")

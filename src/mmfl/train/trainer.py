@@ -8,8 +8,7 @@ result must not depend on the number of cores.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +23,13 @@ from mmfl.models import MODELS
 from mmfl.objectives import BinaryCrossEntropy, Loss
 from mmfl.objectives.losses import unfit
 from mmfl.params import Flat, Params
-from mmfl.rng import Stream, stream
+from mmfl.rng import stream
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs
+from mmfl.train.kernels import kernel
+from mmfl.train.reference import Kernel
 from mmfl.train.resident import Resident
+from mmfl.train.seeding import one_thread, seeded
 from mmfl.train.warm_start import warm_weights
 from mmfl.updates import (
     ClientFailure,
@@ -51,6 +53,7 @@ class _Bench:
     data: Arrays
     inputs: Inputs
     resident: Resident
+    kernel: Kernel
     metric: Callable[[Tensor, Tensor], Tensor]
     guess: Tensor
 
@@ -89,8 +92,16 @@ class Trainer:
         self._try_out(bench)
         return Params(bench.resident.layout, first)
 
-    def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
-        """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
+    def train(
+        self, job: Job, weights: Flat, *, out: Flat | None = None
+    ) -> ClientUpdate | ClientFailure:
+        """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure.
+
+        Args:
+            job: Whose turn, and how much.
+            weights: The task's.
+            out: Where to put the delta (it may be longer); by default into new memory.
+        """
         start = time.perf_counter()
         address = job.address
         try:
@@ -98,18 +109,9 @@ class Trainer:
             rows = self.federation.shard(address.task, address.client)
             bench.resident.set(weights)
             rng = stream(job.seed, "train", address.round, address.task, address.client)
-            changes = rng.child("augment")
-            with _seeded(rng):
-                report = reference.train(
-                    bench.resident.module,
-                    lambda numbers: bench.inputs.train(rows[numbers], rng=changes),
-                    bench.task.loss.mean,
-                    len(rows),
-                    job.work,
-                    precision=self.experiment.precision,
-                    rng=rng,
-                )
-            delta = bench.resident.change(weights)
+            with one_thread():
+                report = bench.kernel.train(rows, job.work, rng=rng)
+            delta = bench.resident.change(weights, out=out)
         except Exception as error:
             return ClientFailure(address, "raised", _said(error))
         return ClientUpdate(
@@ -135,7 +137,7 @@ class Trainer:
         bench.resident.set(weights)
         rng = stream(self.experiment.seed, "evaluate", task, split, piece)
         try:
-            with torch.inference_mode(), _seeded(rng):
+            with torch.inference_mode(), one_thread(), seeded(rng):
                 sums = self._sums(bench, rows, split)
         except Exception as error:
             if client is not None:
@@ -170,7 +172,7 @@ class Trainer:
                 raise EngineError(f"task {name!r}: {misfit}")
             assert task.metric is not None  # the experiment is resolved
             try:
-                with _seeded(stream(self.experiment.seed, "initial", name)):
+                with one_thread(), seeded(stream(self.experiment.seed, "initial", name)):
                     module = task.model.build(data.shape, data.outputs)
                 resident = Resident(module)
             except Exception as error:
@@ -182,7 +184,11 @@ class Trainer:
                 metric = task.metric.on(data, task.loss)
             except MmflError as error:
                 raise EngineError(f"task {name!r}: {error}") from None
-            bench = _Bench(task, data, inputs, resident, metric, _guess(data, task.loss))
+            precision = self.experiment.precision
+            made = kernel(
+                self.experiment.kernel_of(task), task, resident, inputs, precision=precision
+            )
+            bench = _Bench(task, data, inputs, resident, made, metric, _guess(data, task.loss))
             self._benches[name] = bench
         return self._benches[name]
 
@@ -197,7 +203,7 @@ class Trainer:
         bench.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         try:
-            with torch.inference_mode(), _seeded(stream(0, "try")):
+            with torch.inference_mode(), one_thread(), seeded(stream(0, "try")):
                 x, y = bench.inputs.train(rows, rng=stream(0, "try"))
                 outputs = bench.outputs(x, y, "float32")
         except Exception as error:
@@ -214,7 +220,7 @@ class Trainer:
                 f"got shape {tuple(outputs.shape)} for {len(x)} examples"
             )
         try:
-            with torch.inference_mode(), _seeded(stream(0, "try")):
+            with torch.inference_mode(), one_thread(), seeded(stream(0, "try")):
                 self._sums(bench, rows, "train")
         except Exception as error:
             said = _said(error)
@@ -226,21 +232,6 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
         return torch.zeros(())
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
-
-
-@contextmanager
-def _seeded(rng: Stream) -> Iterator[None]:
-    """Torch's own generator set from an address, one thread; afterwards all is as before."""
-    threads = torch.get_num_threads()
-    if threads != 1:
-        torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(rng.torch_seed())
-            yield
-    finally:
-        if threads != 1:
-            torch.set_num_threads(threads)
 
 
 def _said(error: Exception) -> str:

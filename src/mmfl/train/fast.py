@@ -1,0 +1,105 @@
+"""Local training at the speed of the model's own arithmetic: any network, torch's gradients.
+
+What it leaves out of the plain loop: a shard is scaled once a turn, not once a batch; weights are
+updated by one fused pass (torch's, without its optimiser's start-up); gradients are handed over,
+never copied or set to zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from mmfl.rng import Stream
+from mmfl.train.inputs import Inputs
+from mmfl.train.reference import Mean, Trained, batches, fitted, forward
+from mmfl.train.seeding import seeded
+from mmfl.updates import LocalWork
+
+__all__ = ["Fast", "FusedSgd"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class Fast:
+    """Trains a resident network in place."""
+
+    def __init__(self, module: nn.Module, inputs: Inputs, loss: Mean, precision: str) -> None:
+        self._module = module
+        self._inputs = inputs
+        self._loss = loss
+        self._precision = precision
+
+    def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
+        """Tau steps of SGD on the client's shard (Algorithm 1, lines 8-9)."""
+        with seeded(rng):
+            return self._train(rows, work, rng)
+
+    def _train(self, rows: Ints, work: LocalWork, rng: Stream) -> Trained:
+        module, precision = self._module, self._precision
+        module.train()
+        optimizer = FusedSgd(module.parameters(), work)
+        batch = self._inputs.batches(rows, rng=rng)
+        samples, first, last = 0, math.nan, math.nan
+        for picked in batches(len(rows), work, rng=rng):
+            x, y = batch(picked)
+            optimizer.zero_grad()
+            mean = self._loss(fitted(forward(module, x, precision), y), y)
+            mean.backward()
+            optimizer.step()
+            last = mean.item()
+            first = first if samples else last
+            samples += len(picked)
+        return Trained(samples, first, last)
+
+
+class FusedSgd:
+    """The rule of `Sgd` in one pass over the memory; equal within rounding."""
+
+    def __init__(self, parameters: Iterable[Tensor], work: LocalWork) -> None:
+        self._parameters = [p for p in parameters if p.requires_grad]
+        self._work = work
+        self._velocity: dict[int, Tensor] = {}
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take one step along the gradients."""
+        work = self._work
+        moving = {w: _dense(w.grad) for w in self._parameters if w.grad is not None}
+        if not moving:
+            return
+        if not work.momentum and not work.weight_decay:
+            torch._foreach_add_(list(moving), list(moving.values()), alpha=-work.lr)
+            return
+        new = {w: g for w, g in moving.items() if id(w) not in self._velocity}
+        known = {w: g for w, g in moving.items() if id(w) in self._velocity}
+        if work.momentum:
+            self._velocity |= {id(w): torch.empty_like(w) for w in new}
+        for group in (new, known):
+            if group:
+                torch._fused_sgd_(
+                    list(group),
+                    list(group.values()),
+                    [self._velocity[id(w)] for w in group] if work.momentum else [],
+                    weight_decay=work.weight_decay,
+                    momentum=work.momentum,
+                    lr=work.lr,
+                    dampening=0.0,
+                    nesterov=False,
+                    maximize=False,
+                    is_first_step=group is new,
+                )
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else gradient

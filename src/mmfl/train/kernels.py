@@ -1,0 +1,26 @@
+"""The kernels: ways to compute a turn. Each agrees with "reference" within rounding.
+
+A run's bits are promised within a kernel, so which one computes a task is written into the run's
+experiment. `mmfl.settings.kernel_of` is the rule for "auto".
+"""
+
+from __future__ import annotations
+
+from mmfl.objectives import CrossEntropy
+from mmfl.settings import Task
+from mmfl.train.dense import Dense
+from mmfl.train.fast import Fast
+from mmfl.train.inputs import Inputs
+from mmfl.train.reference import Kernel, Reference
+from mmfl.train.resident import Resident
+
+__all__ = ["kernel"]
+
+
+def kernel(name: str, task: Task, resident: Resident, inputs: Inputs, *, precision: str) -> Kernel:
+    """The kernel of that name for a task's network; whether it fits was checked before."""
+    if name == "dense":
+        assert isinstance(task.loss, CrossEntropy)
+        return Dense(resident, inputs, task.loss.label_smoothing)
+    made = Reference if name == "reference" else Fast
+    return made(resident.module, inputs, task.loss.mean, precision)
