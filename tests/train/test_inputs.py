@@ -11,7 +11,7 @@ from mmfl.data.arrays import Arrays
 from mmfl.data.preparation import Augment, Auto, Given, Half, Nothing, Standard
 from mmfl.errors import DataError
 from mmfl.rng import stream
-from mmfl.train.inputs import Inputs
+from mmfl.train.inputs import Inputs, bears_channels_last
 
 G = np.random.default_rng(0)
 COLOUR = G.integers(0, 256, (20, 5, 7, 3), np.uint8)
@@ -100,3 +100,17 @@ def test_the_border_of_a_crop_is_black_before_it_is_scaled():
 def test_an_augmented_table_is_refused_before_training():
     message = one_line(DataError, lambda: inputs(COLOUR[:, 0, 0], augment=Augment(flip=True)))
     assert message == "augment is for images, not for tables"
+
+
+def test_channels_last_is_left_to_networks_that_bear_it():
+    def conv(depth, side, stride, groups=1):
+        return torch.nn.Sequential(torch.nn.Conv2d(depth, 8, side, stride, groups=groups))
+
+    assert all(bears_channels_last(conv(*c)) for c in ((8, 1, 2), (4, 1, 1), (4, 3, 2)))
+    assert not any(bears_channels_last(conv(*c)) for c in ((4, 1, 2), (8, 1, 2, 8)))
+    x = COLOUR[..., :1]
+    data = Arrays.checked("it", {"x_train": x, "y_train": np.arange(20), "x_test": x, "y_test": np.arange(20)})  # fmt: skip # noqa: E501
+    for last in (True, False):
+        found, _ = Inputs(data, Nothing(), Augment(), channels_last=last).train(ROWS)
+        assert (found.stride(1) == 1) == last
+        assert np.array_equal(found.numpy()[:, 0], x[ROWS][..., 0])

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mmfl.data.arrays import Arrays
 from mmfl.data.preparation import Augment, Normalize
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 
-__all__ = ["Inputs"]
+__all__ = ["Inputs", "bears_channels_last"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -31,7 +31,14 @@ WHOLE = 1 << 24
 class Inputs:
     """The examples of one task as its model sees them."""
 
-    def __init__(self, data: Arrays, normalize: Normalize, augment: Augment) -> None:
+    def __init__(
+        self,
+        data: Arrays,
+        normalize: Normalize,
+        augment: Augment,
+        *,
+        channels_last: bool = True,
+    ) -> None:
         if augment and data.x_train.ndim < 3:
             raise DataError("augment is for images, not for tables")
         if augment and augment.crop >= min(data.shape[1:]):
@@ -39,6 +46,7 @@ class Inputs:
             raise DataError(f"augment.crop must be below the images' {side}, got {augment.crop}")
         self._data = data
         self._augment = augment
+        self._channels_last = channels_last
         self._scaling: tuple[Tensor, Tensor] | None = None
         scaling = normalize.scaling(data)
         if scaling is not None:
@@ -50,7 +58,7 @@ class Inputs:
         x = self._data.x_train[rows]
         if rng is not None and self._augment:
             x = self._augment.apply(x, rng=rng)
-        return _seen(self._scaled(x)), torch.from_numpy(self._data.y_train[rows])
+        return self._seen(self._scaled(x)), torch.from_numpy(self._data.y_train[rows])
 
     def batches(self, rows: Ints, *, rng: Stream) -> Callable[[Ints], tuple[Tensor, Tensor]]:
         """`train` for a turn: a function of numbers of these rows.
@@ -70,14 +78,14 @@ class Inputs:
 
         def pick(picked: Ints) -> tuple[Tensor, Tensor]:
             chosen = torch.from_numpy(picked)
-            return _seen(x.index_select(0, chosen)), y.index_select(0, chosen)
+            return self._seen(x.index_select(0, chosen)), y.index_select(0, chosen)
 
         return pick
 
     def test(self, rows: Ints) -> tuple[Tensor, Tensor]:
         """Test examples."""
         x = self._scaled(self._data.x_test[rows])
-        return _seen(x), torch.from_numpy(self._data.y_test[rows])
+        return self._seen(x), torch.from_numpy(self._data.y_test[rows])
 
     def _scaled(self, rows: npt.NDArray[Any]) -> Tensor:
         x = torch.from_numpy(rows)
@@ -89,9 +97,25 @@ class Inputs:
             x = x.sub_(mean).div_(std) if rows.dtype == np.uint8 else x.sub(mean).div_(std)
         return x
 
+    def _seen(self, x: Tensor) -> Tensor:
+        """Scaled rows as a model sees them: images N x C x H x W."""
+        if x.ndim <= 2 or x.dtype == torch.int64:
+            return x
+        x = (x.unsqueeze(3) if x.ndim == 3 else x).permute(0, 3, 1, 2)
+        return x if self._channels_last else x.clone(memory_format=torch.contiguous_format)
 
-def _seen(x: Tensor) -> Tensor:
-    """Scaled rows as a model sees them: images N x C x H x W, in memory channels last."""
-    if x.ndim <= 2 or x.dtype == torch.int64:
-        return x
-    return (x.unsqueeze(3) if x.ndim == 3 else x).permute(0, 3, 1, 2)
+
+def bears_channels_last(module: nn.Module) -> bool:
+    """Whether torch can train a network on images that lie channels last.
+
+    With strided 1 x 1 convolutions of fewer than 8 channels it cannot: their weight gradient writes
+    beyond its memory (torch 2.13, oneDNN, processors with AVX2; found with `preact_resnet` of width
+    4, whose processes died of "corrupted size vs. prev_size").
+    """
+    return not any(
+        isinstance(layer, nn.Conv2d)
+        and layer.kernel_size == (1, 1)
+        and max(layer.stride) > 1
+        and layer.in_channels // layer.groups < 8
+        for layer in module.modules()
+    )

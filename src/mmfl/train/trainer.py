@@ -25,7 +25,7 @@ from mmfl.objectives.losses import unfit
 from mmfl.params import Flat, Params
 from mmfl.rng import stream
 from mmfl.train import reference
-from mmfl.train.inputs import Inputs
+from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
 from mmfl.train.reference import Kernel
 from mmfl.train.resident import Resident
@@ -180,7 +180,8 @@ class Trainer:
                     f"task {name!r}: its model cannot be built: {_said(error)}"
                 ) from None
             try:
-                inputs = Inputs(data, task.normalize, task.augment)
+                last = bears_channels_last(module)
+                inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
                 metric = task.metric.on(data, task.loss)
             except MmflError as error:
                 raise EngineError(f"task {name!r}: {error}") from None
