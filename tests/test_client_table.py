@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmfl.client_table import ClientTable
@@ -50,6 +50,7 @@ def test_every_table_of_a_history_stays_what_it_was(history):
         assert_tells(table, told(history[:rounds]))
 
 
+@settings(max_examples=30)
 @given(histories, histories, histories)
 def test_two_futures_of_one_table_do_not_know_each_other(past, one, other):
     table = ClientTable.empty(TASKS)
