@@ -39,7 +39,7 @@ from mmfl.settings import (
     LocalOverride,
     LocalTraining,
     Task,
-    fits_dense,
+    fits_batched,
     gathered,
     kernel_of,
 )
@@ -106,10 +106,10 @@ class Experiment:
             raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')
 
         for task in self.tasks:
-            if self.kernel_of(task) == "dense" and not fits_dense(task, self.precision):
+            if self.kernel_of(task) == "batched" and not fits_batched(task, self.precision):
                 raise ValueError(
-                    f'kernel = "dense" is for an mlp without dropout, with cross_entropy and '
-                    f'float32, which task {task.name!r} is not; "fast" takes everything'
+                    f'kernel = "batched" is for an mlp without dropout and augment, with '
+                    f'cross_entropy and float32; task {task.name!r} is not; "fast" takes everything'
                 )
 
     @property

@@ -36,12 +36,12 @@ __all__ = [
     "LocalOverride",
     "LocalTraining",
     "Task",
-    "fits_dense",
+    "fits_batched",
     "gathered",
     "kernel_of",
 ]
 
-Kernel = Literal["auto", "reference", "fast", "dense"]
+Kernel = Literal["auto", "reference", "fast", "batched"]
 Remainder = Literal["keep", "drop"]
 Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
 
@@ -213,15 +213,15 @@ class Task:
         return gathered(data) if isinstance(data, Mapping) else data
 
 
-def fits_dense(task: Task, precision: str) -> bool:
-    """Whether the kernel "dense" can train a task: layers and loss are those it was written for."""
-    plain = isinstance(task.model, Mlp) and not task.model.dropout
+def fits_batched(task: Task, precision: str) -> bool:
+    """Whether the kernel "batched" can train a task: layers and loss are what it was made for."""
+    plain = isinstance(task.model, Mlp) and not task.model.dropout and not task.augment
     return plain and isinstance(task.loss, CrossEntropy) and precision == "float32"
 
 
-def kernel_of(task: Task, precision: str) -> Literal["fast", "dense"]:
+def kernel_of(task: Task, precision: str) -> Literal["fast", "batched"]:
     """What "auto" means for a task: a fixed rule, never the outcome of a timing."""
-    return "dense" if fits_dense(task, precision) else "fast"
+    return "batched" if fits_batched(task, precision) else "fast"
 
 
 def gathered(task: Mapping[str, Any]) -> dict[str, Any]:

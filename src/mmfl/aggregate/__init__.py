@@ -2,9 +2,9 @@
 
 from mmfl.aggregate.base import (
     Aggregator,
+    ChunkSum,
     CollectingAggregator,
     MergingAggregator,
-    partial_sum,
     partial_sums,
 )
 from mmfl.aggregate.checks import Checks, checked, norm_of
@@ -15,12 +15,12 @@ __all__ = [
     "AGGREGATORS",
     "Aggregator",
     "Checks",
+    "ChunkSum",
     "CollectingAggregator",
     "Mean",
     "MergingAggregator",
     "checked",
     "norm_of",
-    "partial_sum",
     "partial_sums",
 ]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mmfl.params import Params
 from mmfl.updates import CHUNK, ClientFailure, ClientUpdate, PartialSum
 
-__all__ = ["Aggregator", "CollectingAggregator", "MergingAggregator", "partial_sum", "partial_sums"]
+__all__ = ["Aggregator", "ChunkSum", "CollectingAggregator", "MergingAggregator", "partial_sums"]
 
 
 class MergingAggregator(Protocol):
@@ -47,8 +47,11 @@ BLOCK = 1 << 16
 Aggregator = MergingAggregator | CollectingAggregator
 
 
-class _Chunk:
-    """The sum of a chunk, formed while its updates arrive: none of them has to be kept."""
+class ChunkSum:
+    """The float64 sum of examples x delta over one chunk's accepted updates, in job order.
+
+    It is formed while they arrive: none of them has to be kept.
+    """
 
     def __init__(self) -> None:
         self._total: Doubles | None = None
@@ -69,15 +72,8 @@ class _Chunk:
         self._examples += update.examples
 
     def sum(self) -> PartialSum | None:
+        """What was added; None if nothing was."""
         return None if self._total is None else PartialSum(self._total, self._examples)
-
-
-def partial_sum(updates: Iterable[ClientUpdate]) -> PartialSum | None:
-    """The float64 sum of examples x delta over one chunk's accepted updates, in job order."""
-    chunk = _Chunk()
-    for update in updates:
-        chunk.add(update)
-    return chunk.sum()
 
 
 def partial_sums(results: Iterable[ClientUpdate | ClientFailure]) -> Iterator[PartialSum]:
@@ -87,7 +83,7 @@ def partial_sums(results: Iterable[ClientUpdate | ClientFailure]) -> Iterator[Pa
     """
     left = iter(results)
     while True:
-        chunk, formed, count = _Chunk(), None, 0
+        chunk, formed, count = ChunkSum(), None, 0
         for result in islice(left, CHUNK):
             formed = result.partial
             if isinstance(result, ClientUpdate) and result.delta is not None:

@@ -18,6 +18,8 @@ import dataclasses
 import json
 import mmap
 import sys
+import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -25,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mmfl.aggregate import checked, partial_sum
+from mmfl.aggregate import ChunkSum, checked
 from mmfl.data import Arrays
 from mmfl.engines.arena import attach
 from mmfl.errors import EngineError, MmflError
@@ -46,6 +48,7 @@ class Worker:
         self._trainer: Trainer
         self._weights: dict[str, npt.NDArray[Any]] = {}
         self._slots: dict[int, mmap.mmap] = {}
+        self._scratch = np.empty(0, np.float32)
 
     def serve(self) -> None:
         """Answer until the other side is gone."""
@@ -80,6 +83,8 @@ class Worker:
         """Map the weights."""
         self._weights = attach(self._files["weights"], manifest)
         self._slots = {}
+        most = max((len(weights) for weights in self._weights.values()), default=0)
+        self._scratch = np.empty(most, np.float32)
         return None, b""
 
     def do_initial(self, task: str) -> tuple[Any, bytes]:
@@ -99,18 +104,23 @@ class Worker:
     ) -> tuple[Any, bytes]:
         """Turns of one chunk; with `merge` their sum goes into the slot, else the one delta."""
         local = [LocalWork(**work) for work in works]
-        out = None if merge else self._slot(slot, size, np.float32)
-        results = [
-            self._turn(Job(Address(*address), seed, local[number]), out)
+        out = self._scratch if merge else self._slot(slot, size, np.float32)
+        jobs = [
+            Job(Address(*address), seed, local[number])
             for address, seed, number in zip(addresses, seeds, which, strict=True)
         ]
-        examples = 0
-        if merge:
-            total = partial_sum(result for result in results if isinstance(result, ClientUpdate))
-            if total is not None:
-                self._slot(slot, size, np.float64)[: len(total.total)] = total.total
-                examples = total.examples
-        return {"results": [_written(result) for result in results], "examples": examples}, b""
+        results, chunk = [], ChunkSum()
+        now = time.perf_counter()
+        for job, found in zip(jobs, self._turns(jobs, out), strict=True):
+            result = self._checked(job, found)
+            if merge and isinstance(result, ClientUpdate):
+                chunk.add(result)
+            start, now = now, time.perf_counter()
+            results.append(_written(result, seconds=now - start))
+        total = chunk.sum()
+        if total is not None:
+            self._slot(slot, size, np.float64)[: len(total.total)] = total.total
+        return {"results": results, "examples": total.examples if total else 0}, b""
 
     def do_evaluate(self, task: str, split: Any, pieces: Any, clients: Any) -> tuple[Any, bytes]:
         """Sums over pieces of the server's split, or over clients' shards."""
@@ -119,13 +129,20 @@ class Worker:
         found += [self._trainer.evaluate(task, weights, split, client=client) for client in clients]
         return {"found": [dataclasses.asdict(one) for one in found]}, b""
 
-    def _turn(self, job: Job, out: npt.NDArray[Any] | None) -> ClientUpdate | ClientFailure:
-        result = self._trainer.train(job, self._weights[job.address.task], out=out)
-        if isinstance(result, ClientFailure):
-            return result
-        assert isinstance(result.delta, Params)
+    def _turns(
+        self, jobs: list[Job], out: npt.NDArray[Any]
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        weights = self._weights[jobs[0].address.task]
+        return self._trainer.turns(jobs, weights, out=out)
+
+    def _checked(
+        self, job: Job, found: ClientUpdate | ClientFailure
+    ) -> ClientUpdate | ClientFailure:
+        if isinstance(found, ClientFailure):
+            return found
+        assert isinstance(found.delta, Params)
         limits = self._trainer.experiment.checks
-        return checked(result, job.address, result.delta.layout, result.examples, limits)
+        return checked(found, job.address, found.delta.layout, found.examples, limits)
 
     def _slot(self, number: int, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         if number not in self._slots:
@@ -133,10 +150,12 @@ class Worker:
         return np.frombuffer(self._slots[number], dtype)
 
 
-def _written(result: ClientUpdate | ClientFailure) -> list[Any]:
+def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:
+    """`DONE` of an update, with the time that it took here: to train, to check and to add up."""
     if isinstance(result, ClientFailure):
         return [result.reason, result.detail]
-    return [getattr(result, name) for name in DONE]
+    done = dataclasses.replace(result, seconds=seconds)
+    return [getattr(done, name) for name in DONE]
 
 
 def main() -> None:

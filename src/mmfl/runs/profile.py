@@ -18,7 +18,7 @@ import numpy as np
 
 from mmfl.experiment import Experiment
 from mmfl.runs.runner import stored_rounds
-from mmfl.settings import Kernel, Task, fits_dense
+from mmfl.settings import Kernel, Task, fits_batched
 from mmfl.state import RoundRecord
 from mmfl.turns import Population
 from mmfl.updates import Address, ClientUpdate, Job
@@ -155,7 +155,7 @@ def _paces(experiment: Experiment, engine: Engine) -> dict[str, dict[str, float]
     """Examples a second by task and kernel; kernels take turns, so that noise hits all alike."""
     seen: dict[str, dict[str, list[float]]] = {task.name: {} for task in experiment.tasks}
     for repeat in range(REPEATS + 1):
-        for kernel in ("reference", "fast", "dense"):
+        for kernel in ("reference", "fast", "batched"):
             variant = _with_kernel(experiment, kernel)
             engine.prepare(variant)
             first = engine.initial()
@@ -175,7 +175,7 @@ def _with_kernel(experiment: Experiment, kernel: Kernel) -> Experiment:
     """The experiment with this kernel for all tasks that it fits."""
 
     def fitting(task: Task) -> Kernel:
-        fits = kernel != "dense" or fits_dense(task, experiment.precision)
+        fits = kernel != "batched" or fits_batched(task, experiment.precision)
         return kernel if fits else "fast"
 
     tasks = tuple(dataclasses.replace(task, kernel=fitting(task)) for task in experiment.tasks)

@@ -8,16 +8,20 @@ never copied or set to zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from mmfl.params import Flat
 from mmfl.rng import Stream
 from mmfl.train.inputs import Inputs
-from mmfl.train.reference import Mean, Trained, batches, fitted, forward
+from mmfl.train.reference import Mean, Trained, Turn, batches, fitted, forward
+from mmfl.train.resident import Resident
 from mmfl.train.seeding import seeded
 from mmfl.updates import LocalWork
 
@@ -26,30 +30,34 @@ __all__ = ["Fast", "FusedSgd"]
 Ints = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, eq=False)
 class Fast:
-    """Trains a resident network in place."""
+    """Trains a resident network, one client after the other."""
 
-    def __init__(self, module: nn.Module, inputs: Inputs, loss: Mean, precision: str) -> None:
-        self._module = module
-        self._inputs = inputs
-        self._loss = loss
-        self._precision = precision
+    resident: Resident
+    inputs: Inputs
+    loss: Mean
+    precision: str
+    together: ClassVar[int] = 1
 
-    def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
-        """Tau steps of SGD on the client's shard (Algorithm 1, lines 8-9)."""
-        with seeded(rng):
-            return self._train(rows, work, rng)
+    def train(self, weights: Flat, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
+        """Each turn's new weights, to be used before the next are asked for, and its report."""
+        for turn in turns:
+            self.resident.set(weights)
+            with seeded(turn.rng):
+                report = self._train(turn.rows, turn.work, turn.rng)
+            yield self.resident.now(), report
 
     def _train(self, rows: Ints, work: LocalWork, rng: Stream) -> Trained:
-        module, precision = self._module, self._precision
+        module = self.resident.module
         module.train()
         optimizer = FusedSgd(module.parameters(), work)
-        batch = self._inputs.batches(rows, rng=rng)
+        batch = self.inputs.batches(rows, rng=rng)
         samples, first, last = 0, math.nan, math.nan
         for picked in batches(len(rows), work, rng=rng):
             x, y = batch(picked)
             optimizer.zero_grad()
-            mean = self._loss(fitted(forward(module, x, precision), y), y)
+            mean = self.loss(fitted(forward(module, x, self.precision), y), y)
             mean.backward()
             optimizer.step()
             last = mean.item()

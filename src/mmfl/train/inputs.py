@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ __all__ = ["Inputs", "bears_channels_last"]
 
 Ints = npt.NDArray[np.int64]
 
-WHOLE = 1 << 24
-"""A shard of at most so many numbers is scaled as a whole; a larger one batch by batch."""
+SMALL = 1 << 23
+"""Training data of at most so many numbers is scaled once in a process (32 MiB), a shard of at most
+so many once in a turn; a larger one batch by batch."""
 
 
 class Inputs:
@@ -63,7 +65,7 @@ class Inputs:
     def batches(self, rows: Ints, *, rng: Stream) -> Callable[[Ints], tuple[Tensor, Tensor]]:
         """`train` for a turn: a function of numbers of these rows.
 
-        A shard that does not change is scaled once, unless it is large.
+        What does not change is scaled once, unless it is large.
 
         Args:
             rows: The client's shard.
@@ -72,15 +74,32 @@ class Inputs:
         if self._augment:
             changes = rng.child("augment")
             return lambda picked: self.train(rows[picked], rng=changes)
-        if len(rows) * math.prod(self._data.x_train.shape[1:]) > WHOLE:
-            return lambda picked: self.train(rows[picked])
-        x, y = self._scaled(self._data.x_train[rows]), torch.from_numpy(self._data.y_train[rows])
+        per_row = math.prod(self._data.x_train.shape[1:])
+        if self._data.x_train.size <= SMALL or len(rows) * per_row > SMALL:
+            return lambda picked: self.some(rows[picked])
+        x, y = self._scaled_train(rows)
 
         def pick(picked: Ints) -> tuple[Tensor, Tensor]:
             chosen = torch.from_numpy(picked)
             return self._seen(x.index_select(0, chosen)), y.index_select(0, chosen)
 
         return pick
+
+    def some(self, rows: Ints) -> tuple[Tensor, Tensor]:
+        """`train` without changes, from the scaled data if that is kept."""
+        if self._data.x_train.size > SMALL:
+            return self.train(rows)
+        x, y = self._whole
+        chosen = torch.from_numpy(rows)
+        return self._seen(x.index_select(0, chosen)), y.index_select(0, chosen)
+
+    @cached_property
+    def _whole(self) -> tuple[Tensor, Tensor]:
+        return self._scaled_train(np.arange(len(self._data.x_train)))
+
+    def _scaled_train(self, rows: Ints) -> tuple[Tensor, Tensor]:
+        x = self._scaled(self._data.x_train[rows])
+        return x, torch.from_numpy(self._data.y_train[rows])
 
     def test(self, rows: Ints) -> tuple[Tensor, Tensor]:
         """Test examples."""

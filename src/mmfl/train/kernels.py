@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mmfl.objectives import CrossEntropy
 from mmfl.settings import Task
-from mmfl.train.dense import Dense
+from mmfl.train.batched import Batched
 from mmfl.train.fast import Fast
 from mmfl.train.inputs import Inputs
 from mmfl.train.reference import Kernel, Reference
@@ -19,8 +19,8 @@ __all__ = ["kernel"]
 
 def kernel(name: str, task: Task, resident: Resident, inputs: Inputs, *, precision: str) -> Kernel:
     """The kernel of that name for a task's network; whether it fits was checked before."""
-    if name == "dense":
+    if name == "batched":
         assert isinstance(task.loss, CrossEntropy)
-        return Dense(resident, inputs, task.loss.label_smoothing)
+        return Batched(resident.layout, inputs, task.loss.label_smoothing)
     made = Reference if name == "reference" else Fast
-    return made(resident.module, inputs, task.loss.mean, precision)
+    return made(resident, inputs, task.loss.mean, precision)

@@ -5,22 +5,34 @@ The optimiser is SGD as torch has it, new for every turn, as in the authors' cod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from mmfl.params import Flat
 from mmfl.rng import Stream
 from mmfl.train.inputs import Inputs
 from mmfl.train.precision import computing
+from mmfl.train.resident import Resident
 from mmfl.train.seeding import seeded
 from mmfl.train.sgd import Sgd
 from mmfl.updates import LocalWork
 
-__all__ = ["Kernel", "Mean", "Reference", "Trained", "batches", "fitted", "forward", "train"]
+__all__ = [
+    "Kernel",
+    "Mean",
+    "Reference",
+    "Trained",
+    "Turn",
+    "batches",
+    "fitted",
+    "forward",
+    "train",
+]
 
 Ints = npt.NDArray[np.int64]
 Batch = Callable[[Ints], tuple[Tensor, Tensor]]
@@ -36,16 +48,27 @@ class Trained:
     loss_after: float
 
 
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One client's turn: its shard, how much of it, and its own stream."""
+
+    rows: Ints
+    work: LocalWork
+    rng: Stream
+
+
 class Kernel(Protocol):
-    """A way to compute a turn: it trains the network that it was made for, in place."""
+    """A way to compute turns of one task."""
 
-    def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
-        """Tau steps of SGD on these rows of the training data (Algorithm 1, lines 8-9).
+    @property
+    def together(self) -> int:
+        """How many turns it takes at a time, at most; their results do not depend on each other."""
+        ...
 
-        Args:
-            rows: The client's shard.
-            work: How much, and the optimiser's settings.
-            rng: The turn's own stream.
+    def train(self, weights: Flat, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
+        """From the task's weights to each client's (Algorithm 1, lines 8-9), and its report.
+
+        A client's weights are to be used before the next are asked for.
         """
         ...
 
@@ -54,24 +77,31 @@ class Kernel(Protocol):
 class Reference:
     """The plain loop as a kernel."""
 
-    module: nn.Module
+    resident: Resident
     inputs: Inputs
     loss: Mean
     precision: str
+    together: ClassVar[int] = 1
 
-    def train(self, rows: Ints, work: LocalWork, *, rng: Stream) -> Trained:
-        """Example by example as the data lies, batch after batch."""
-        changes = rng.child("augment")
-        with seeded(rng):
-            return train(
-                self.module,
-                lambda picked: self.inputs.train(rows[picked], rng=changes),
+    def train(self, weights: Flat, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
+        """One after the other, on the resident network."""
+        for turn in turns:
+            yield self._train(weights, turn)
+
+    def _train(self, weights: Flat, turn: Turn) -> tuple[Flat, Trained]:
+        changes = turn.rng.child("augment")
+        self.resident.set(weights)
+        with seeded(turn.rng):
+            report = train(
+                self.resident.module,
+                lambda picked: self.inputs.train(turn.rows[picked], rng=changes),
                 self.loss,
-                len(rows),
-                work,
+                len(turn.rows),
+                turn.work,
                 precision=self.precision,
-                rng=rng,
+                rng=turn.rng,
             )
+        return self.resident.now(), report
 
 
 def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:

@@ -1,6 +1,6 @@
 """A network that stays in memory: its tensors are views of one flat vector.
 
-Setting the weights is then one copy and reading the update is one subtraction, whatever the model.
+Setting the weights is then one copy and reading them is none, whatever the model.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mmfl.errors import EngineError
-from mmfl.params import Flat, Layout, Params
+from mmfl.params import Flat, Layout
 
 __all__ = ["Resident"]
 
@@ -36,6 +36,7 @@ class Resident:
                 raise EngineError(f"weights must be float32, but {name!r} is {tensor.dtype}")
         self.layout = Layout(tuple((n, tuple(t.shape)) for n, t in weights.items()))
         self.flat = torch.empty(self.layout.size, dtype=torch.float32)
+        self._numbers: Flat = self.flat.numpy()
         self._views: dict[str, Tensor] = {}
         for name, tensor in weights.items():
             offset, shape = self.layout.places[name]
@@ -44,11 +45,16 @@ class Resident:
             tensor.data = self._views[name] = view
         self._places = {name: self._place(name) for name in (*weights, *buffers)}
         self._rest = {n: b.detach().clone() for n, b in buffers.items() if n not in weights}
+        # Layers of torch's own without buffers never put a tensor in the place of another.
+        layers = (type(layer).__module__ for layer in module.modules())
+        self._steady = not buffers and all(name.startswith("torch.nn.modules") for name in layers)
         self.first: Flat = self.flat.numpy().copy()
 
     def set(self, weights: Flat) -> None:
         """Put weights in, and everything else back to its beginning."""
-        np.copyto(self.flat.numpy(), weights)
+        np.copyto(self._numbers, weights)
+        if self._steady:
+            return
         for name, view in self._views.items():
             tensor = self._current(name)
             if tensor.data_ptr() != view.data_ptr():
@@ -57,14 +63,13 @@ class Resident:
             owner, key = self._places[name]
             owner._buffers[key] = first.clone()
 
-    def change(self, since: Flat, *, out: Flat | None = None) -> Params:
-        """How the weights differ from what they were; in `out`, if it is given."""
-        for name, view in self._views.items():
+    def now(self) -> Flat:
+        """The weights as they are; the next `set` overwrites them."""
+        for name, view in () if self._steady else self._views.items():
             tensor = self._current(name)
             if tensor.data_ptr() != view.data_ptr():
                 view.copy_(tensor.detach())
-        place = None if out is None else out[: self.layout.size]
-        return Params(self.layout, np.subtract(self.flat.numpy(), since, out=place))
+        return self._numbers
 
     def _place(self, name: str) -> tuple[nn.Module, str]:
         path, _, key = name.rpartition(".")

@@ -8,7 +8,7 @@ result must not depend on the number of cores.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ from mmfl.rng import stream
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
-from mmfl.train.reference import Kernel
+from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import one_thread, seeded
 from mmfl.train.warm_start import warm_weights
@@ -92,38 +92,67 @@ class Trainer:
         self._try_out(bench)
         return Params(bench.resident.layout, first)
 
-    def train(
-        self, job: Job, weights: Flat, *, out: Flat | None = None
-    ) -> ClientUpdate | ClientFailure:
-        """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure.
+    def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
+        """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
+        (found,) = self.turns([job], weights)
+        return found
+
+    def turns(
+        self, jobs: Sequence[Job], weights: Flat, *, out: Flat | None = None
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        """One result per job; all are of one task.
 
         Args:
-            job: Whose turn, and how much.
+            jobs: Whose turns, and how much.
             weights: The task's.
-            out: Where to put the delta (it may be longer); by default into new memory.
+            out: Where to put each delta (it may be longer), which is then to be used before the
+                next result is asked for; by default into new memory.
         """
-        start = time.perf_counter()
-        address = job.address
         try:
-            bench = self._bench(address.task)
-            rows = self.federation.shard(address.task, address.client)
-            bench.resident.set(weights)
-            rng = stream(job.seed, "train", address.round, address.task, address.client)
+            bench = self._bench(jobs[0].address.task)
+        except MmflError as error:
+            yield from (ClientFailure(job.address, "raised", _said(error)) for job in jobs)
+            return
+        step = bench.kernel.together
+        for start in range(0, len(jobs), step):
+            yield from self._some(bench, jobs[start : start + step], weights, out)
+
+    def _some(
+        self, bench: _Bench, jobs: Sequence[Job], weights: Flat, out: Flat | None
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        """Turns that are taken together; if they fail together, one by one."""
+        start, spent, done = time.perf_counter(), 0.0, 0
+        try:
+            turns = [self._turn(job) for job in jobs]
             with one_thread():
-                report = bench.kernel.train(rows, job.work, rng=rng)
-            delta = bench.resident.change(weights, out=out)
+                for turn, (now, report) in zip(
+                    turns, bench.kernel.train(weights, turns), strict=True
+                ):
+                    place = None if out is None else out[: len(weights)]
+                    delta = Params(bench.resident.layout, np.subtract(now, weights, out=place))
+                    spent = spent or (time.perf_counter() - start) / len(jobs)
+                    yield ClientUpdate(
+                        address=jobs[done].address,
+                        delta=delta,
+                        examples=len(turn.rows),
+                        samples=report.samples,
+                        loss_before=report.loss_before,
+                        loss_after=report.loss_after,
+                        norm=float("nan"),
+                        seconds=spent,
+                    )
+                    done += 1
         except Exception as error:
-            return ClientFailure(address, "raised", _said(error))
-        return ClientUpdate(
-            address=address,
-            delta=delta,
-            examples=len(rows),
-            samples=report.samples,
-            loss_before=report.loss_before,
-            loss_after=report.loss_after,
-            norm=float("nan"),
-            seconds=time.perf_counter() - start,
-        )
+            if len(jobs) == 1:
+                yield ClientFailure(jobs[0].address, "raised", _said(error))
+                return
+            for job in jobs[done:]:
+                yield from self._some(bench, [job], weights, out)
+
+    def _turn(self, job: Job) -> Turn:
+        at = job.address
+        rows = self.federation.shard(at.task, at.client)
+        return Turn(rows, job.work, stream(job.seed, "train", at.round, at.task, at.client))
 
     def evaluate(
         self, task: str, weights: Flat, split: Split, *, piece: int = 0, client: int | None = None
