@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks recruited exp5 manipulability auctions_exact bench_auctions clean
+.PHONY: run test lint format five_tasks recruited exp5 manipulability auctions_exact bench_auctions bench_scale clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -32,6 +32,9 @@ recruited: .venv/run.stamp  ## slow: five auctions recruit clients for three emb
 
 bench_auctions: .venv/run.stamp  ## a million clients, ten tasks: auctions against a sort of the same table
 	@$(BIN)/python benchmarks/auctions.py --out benchmarks/results/auctions.json
+
+bench_scale: .venv/run.stamp  ## a million clients against ten thousand, a thousand active: time and memory of a round
+	@$(BIN)/python benchmarks/scale.py --out benchmarks/results/scale.json
 
 auctions_exact: .venv/test.stamp  ## slow: 40,000 auctions against Algorithm 3 in exact rationals
 	@PYTHONPATH=tests $(BIN)/python tests/market/auctions_exact.py

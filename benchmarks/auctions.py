@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import machine
 
 from mmfl.market import budget_fair, gmm_fair, max_min_fair, read_bids
 
@@ -145,13 +144,7 @@ def main() -> None:
     read = csv_seconds(given.clients, given.tasks)
     print(f"CSV of {read['megabytes']:.0f} MB read in {read['seconds']:.1f} s")
     if given.out is not None:
-        told = {
-            "command": "make bench_auctions",
-            "date": time.strftime("%Y-%m-%d"),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "numpy": np.__version__,
-            "python": platform.python_version(),
+        told = machine("make bench_auctions", "mmfl", "numpy") | {
             "clients": given.clients,
             "tasks": given.tasks,
             "repeats": given.repeats,
@@ -160,11 +153,6 @@ def main() -> None:
             "csv": read,
         }
         given.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-
-
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
 
 
 if __name__ == "__main__":

@@ -88,9 +88,6 @@ def make_view() -> Callable[..., View]:
             "sizes": may * 10,
             "eligible": may,
             "capacity": np.ones(n, dtype=np.int64),
-            "counts": np.zeros((n, S), dtype=np.int64),
-            "loss": np.full((n, S), np.nan),
-            "norm": np.full((n, S), np.nan),
         }
         return View(**(plain | fields))
 

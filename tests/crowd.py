@@ -30,8 +30,9 @@ class Crowd:
     def sizes(self, clients):
         return self.table[clients]
 
-    def able(self):
-        return np.flatnonzero((self.table > 0).any(axis=1))
+    def able(self, task=None):
+        some = self.table if task is None else self.table[:, [self.tasks.index(task)]]
+        return np.flatnonzero((some > 0).any(axis=1))
 
 
 def experiment(**changes) -> Experiment:

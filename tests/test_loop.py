@@ -351,3 +351,24 @@ def test_the_inverse_schedule_counts_the_rounds_in_which_the_task_trained():
     play(mock(turn, changes={"local": local}))
     for by_version in rates.values():
         assert by_version == {v: 1 / (0.5 * (v + 8)) for v in range(len(by_version))}
+
+
+@component
+class Novices:
+    """An allocator that remembers: each client's next task is the one it had fewest turns at."""
+
+    def allocate(self, view, state, *, rng):
+        assert (np.isnan(view.loss) == (view.counts == 0)).all()
+        assert (np.isnan(view.norm) == (view.counts == 0)).all()
+        assert set(view.loss[view.counts > 0].tolist()) <= {1.0}
+        assert set(view.norm[view.counts > 0].tolist()) <= {math.sqrt(2)}
+        tasks = view.counts.argmin(axis=1)
+        return [(c, s, 1.0) for c, s in zip(view.clients, tasks, strict=True)], state
+
+
+def test_an_allocator_knows_the_turns_that_a_client_had():
+    clients = dataclasses.replace(experiment().clients, active=0.5)
+    rounds = play(mock(changes={"allocator": Novices(), "clients": clients, "rounds": 9}))
+    final, _ = rounds[-1]
+    assert final.clients.counts.sum() == 9 * 6
+    assert (np.ptp(final.clients.counts, axis=1) <= 1).all()

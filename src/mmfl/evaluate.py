@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
 
 from mmfl.config import Family, component
 from mmfl.fairness import merit
@@ -173,17 +172,26 @@ class _Judges:
     failures: list[ClientFailure]
     heard: set[tuple[str, int]] = field(default_factory=set)
 
+    @cached_property
+    def holds(self) -> dict[str, dict[int, int]]:
+        """From task and client to how many examples it holds, of those that were asked."""
+        federation, found = self.population.federation, {}
+        for task, clients in self.asked.items():
+            sizes = federation.sizes(clients)[:, federation.tasks.index(task)]
+            found[task] = dict(zip(clients.tolist(), sizes.tolist(), strict=True))
+        return found
+
     def lets_through(self, found: Evaluation | EvaluationFailure) -> bool:
         """Whether an evaluation may count; if not, the failure is recorded."""
         task, client = found.task, found.client
-        if task not in self.asked or client is None or client not in self.asked[task]:
+        if client is None or client not in self.holds.get(task, ()):
             return False
         reason, detail = "", ""
         if isinstance(found, EvaluationFailure):
             reason, detail = found.reason, found.detail
         elif (task, client) in self.heard:
             reason, detail = "duplicate", "evaluated twice"
-        elif not self._sane(found):
+        elif not self._sane(found, self.holds[task][client]):
             reason, detail = "evaluation", f"claims {found}"
         self.heard.add((task, client))
         if reason:
@@ -202,10 +210,7 @@ class _Judges:
         address = Address(self.experiment.run_id, self.state.round, task, client, version)
         self.failures.append(ClientFailure(address, reason, detail, turn=False))
 
-    def _sane(self, found: Evaluation) -> bool:
-        federation = self.population.federation
-        sizes = federation.sizes(np.array([found.client]))
-        holds = int(sizes[0, federation.tasks.index(found.task)])
+    def _sane(self, found: Evaluation, holds: int) -> bool:
         metric = self.experiment.task(found.task).metric
         assert metric is not None  # the experiment is resolved
         low, high = (bound * found.examples for bound in metric.bounds)

@@ -8,79 +8,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mmfl.allocate import Assignments
+from mmfl.client_table import ClientTable
 from mmfl.evaluate import Measured
 from mmfl.params import Params
 from mmfl.updates import ClientFailure
 
 __all__ = ["ClientTable", "RoundRecord", "State", "chained"]
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class ClientTable:
-    """What is remembered of clients that had a turn, by id; others cost nothing.
-
-    Attributes:
-        tasks: (S) what the columns are.
-        ids: (n) ascending.
-        counts: (n, S) turns that were accepted.
-        loss: (n, S) loss of the last one at its beginning; NaN = none yet.
-        norm: (n, S) norm of its update; NaN = none yet.
-    """
-
-    tasks: tuple[str, ...]
-    ids: Ints
-    counts: Ints
-    loss: Floats
-    norm: Floats
-
-    @classmethod
-    def empty(cls, tasks: Iterable[str]) -> ClientTable:
-        """Nobody had a turn."""
-        names = tuple(tasks)
-        nobody = np.empty((0, len(names)))
-        return cls(names, np.empty(0, np.int64), nobody.astype(np.int64), nobody, nobody)
-
-    def rows(self, ids: Ints, tasks: Sequence[str]) -> tuple[Ints, Floats, Floats]:
-        """counts, loss and norm of these clients, with a column for each of these tasks."""
-        columns = [self.tasks.index(task) for task in tasks]
-        counts, loss, norm = self._rows(ids)
-        return counts[:, columns], loss[:, columns], norm[:, columns]
-
-    def _rows(self, ids: Ints) -> tuple[Ints, Floats, Floats]:
-        shape = (len(ids), self.counts.shape[1])
-        counts, loss = np.zeros(shape, np.int64), np.full(shape, np.nan)
-        norm = loss.copy()
-        place = np.searchsorted(self.ids, ids)
-        known = np.flatnonzero(place < len(self.ids))
-        known = known[self.ids[place[known]] == ids[known]]
-        at = place[known]
-        counts[known], loss[known], norm[known] = self.counts[at], self.loss[at], self.norm[at]
-        return counts, loss, norm
-
-    def after(self, turns: Sequence[tuple[int, str, float, float]]) -> ClientTable:
-        """The table after (client, task, loss, norm) turns."""
-        if not turns:
-            return self
-        clients = np.array([turn[0] for turn in turns], np.int64)
-        ids = np.union1d(self.ids, clients)
-        counts, loss, norm = self._rows(ids)
-        row = np.searchsorted(ids, clients)
-        column = np.array([self.tasks.index(turn[1]) for turn in turns])
-        np.add.at(counts, (row, column), 1)
-        loss[row, column] = [turn[2] for turn in turns]
-        norm[row, column] = [turn[3] for turn in turns]
-        return ClientTable(self.tasks, ids, counts, loss, norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +95,16 @@ def chained(
 ) -> str:
     """The running hash after a round: by task name, its clients and its score."""
     digest = hashlib.sha256(bytes.fromhex(chain) + struct.pack("<q", round))
+    # All clients once, task after task; a stable order of short numbers takes no comparisons.
+    number = assignments.tasks.astype(np.uint16)
+    order = np.argsort(number, kind="stable")
+    ends = np.cumsum(np.bincount(number, minlength=len(tasks)))
+    by_task = np.split(assignments.clients[order].astype("<i8", copy=False), ends[:-1])
     for task in sorted(tasks):
-        clients = np.sort(assignments.clients[assignments.tasks == tasks.index(task)])
+        clients = by_task[tasks.index(task)]
+        clients.sort(kind="stable")  # quick: allocators mostly go by ascending client
         digest.update(repr((task, len(clients))).encode())
-        digest.update(clients.astype("<i8").tobytes())
+        digest.update(clients.data)
         digest.update(struct.pack("<d", difficulty[task]))
     return digest.hexdigest()
 

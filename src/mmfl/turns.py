@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,9 @@ class Population:
         rng = stream(self.experiment.seed, "active", t)
         if isinstance(rate, float):
             m = round(rate * self.count)
-            chosen = np.sort(rng.choice(self.count, m, replace=False, shuffle=False))
+            chosen = np.arange(m)
+            if m < self.count:
+                chosen = np.sort(rng.choice(self.count, m, replace=False, shuffle=False))
             return chosen if self.places is None else self.places[chosen]
         places = np.arange(self.count) if self.places is None else self.places
         return places[rng.at(self.ids(places)) < self.rates[places]]
@@ -90,21 +93,30 @@ class Population:
         clients = self.federation.clients
         if isinstance(clients, range):
             return clients.start + places * clients.step
-        return np.asarray(clients, dtype=np.int64)[places]
+        return self._listed[places]
+
+    @cached_property
+    def _listed(self) -> Ints:
+        return np.asarray(self.federation.clients, dtype=np.int64)
+
+    @cached_property
+    def _holders(self) -> dict[str, Ints | None]:
+        """From task to the places of those that may train it; None = everybody in the list."""
+        if self.recruited is None:
+            return {task: self.federation.able(task) for task in self.federation.tasks}
+        columns = self.recruited.able.T
+        return dict(zip(self.federation.tasks, map(np.flatnonzero, columns), strict=True))
 
     def judges(self, t: int, task: str) -> Ints:
         """Ids of the clients that score a task in a round: so many of all that may train it."""
-        places = np.arange(self.count) if self.places is None else self.places
-        column = self.federation.tasks.index(task)
-        if self.recruited is not None:
-            places = places[self.recruited.able[places, column]]
-        ids = self.ids(places)
-        ids = ids[self.federation.sizes(ids)[:, column] > 0]
+        places = self._holders[task]
+        count = len(self.federation.clients) if places is None else len(places)
         wanted = self.experiment.score_clients
-        if wanted is None or wanted >= len(ids):
-            return ids
+        if wanted is None or wanted >= count:
+            return self.ids(np.arange(count) if places is None else places)
         rng = stream(self.experiment.seed, "judges", t, task)
-        return np.sort(rng.choice(ids, wanted, replace=False))
+        chosen = np.sort(rng.choice(count, wanted, replace=False))
+        return self.ids(chosen if places is None else places[chosen])
 
     def eligible(self, t: int, places: Ints, clients: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
         """(n, S) who may train what in a round: holds data and, after an auction, is recruited."""
@@ -127,7 +139,6 @@ def allocation(
     federation = population.federation
     clients = population.ids(places)
     sizes = federation.sizes(clients)
-    counts, loss, norm = state.clients.rows(clients, federation.tasks)
     view = View(
         round=t,
         rounds=experiment.rounds,
@@ -139,9 +150,7 @@ def allocation(
         sizes=sizes,
         eligible=population.eligible(t, places, clients, sizes),
         capacity=np.ones(len(clients), dtype=np.int64),
-        counts=counts,
-        loss=loss,
-        norm=norm,
+        remembered=state.clients,
     )
     rng = stream(experiment.seed, "allocate", t)
     given, after = experiment.allocator.allocate(view, state.allocator, rng=rng)

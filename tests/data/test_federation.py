@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -177,3 +178,44 @@ def test_a_million_clients_with_overlap(kind: type) -> None:
     shards = [federation.shard("task0", int(client)) for client in some]
     assert federation.sizes(some).tolist() == [[len(shard)] for shard in shards]
     assert len({shard.tobytes() for shard in shards}) == 5
+
+
+class Every:
+    """Shards of a user's own: every third client holds so many rows."""
+
+    everybody = False
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def sizes(self, clients: Any) -> Any:
+        return np.where(clients % 3 == self.first, 2, 0)
+
+    def shard(self, client: int) -> Any:
+        return np.arange(2 if client % 3 == self.first else 0)
+
+
+@pytest.mark.parametrize("count", [1, 5, 200_000])
+def test_shards_of_ones_own_are_asked_who_holds_anything(count: int) -> None:
+    federation = federation_of(experiment_of(Iid((1, 1), True), Iid((1, 1), True)), labelled(20))
+    parts = {
+        name: dataclasses.replace(part, shards=Every(number))
+        for number, (name, part) in enumerate(federation.parts.items())
+    }
+    own = dataclasses.replace(federation, clients=range(count), parts=parts)
+    holds = own.sizes(np.arange(count)) > 0
+    for task, expected in zip(("task0", "task1", None), (*holds.T, holds.any(axis=1)), strict=True):
+        able = own.able(task)
+        found = np.arange(count) if able is None else able
+        assert found.tolist() == np.flatnonzero(expected).tolist()
+
+
+@given(st.lists(partitions, min_size=1, max_size=3), st.integers(1, 8), st.integers(0, 2**40))
+def test_those_who_are_able_hold_something(partitions: list[Any], count: int, seed: int) -> None:
+    experiment = experiment_of(*partitions, count=count, seed=seed)
+    federation = federation_of(experiment, labelled(400))
+    holds = federation.sizes(np.arange(count)) > 0
+    for task, expected in zip((*federation.tasks, None), (*holds.T, holds.any(1)), strict=True):
+        able = federation.able(task)
+        found = np.arange(count) if able is None else able
+        assert found.tolist() == np.flatnonzero(expected).tolist()

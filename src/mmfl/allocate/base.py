@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -11,11 +12,37 @@ import numpy.typing as npt
 
 from mmfl.rng import Stream
 
-__all__ = ["Allocator", "Assignment", "Assignments", "View", "first_fault"]
+__all__ = [
+    "Allocator",
+    "Assignment",
+    "Assignments",
+    "Nothing",
+    "Remembered",
+    "View",
+    "first_fault",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+
+class Remembered(Protocol):
+    """What is known of clients' earlier turns."""
+
+    def rows(self, ids: Ints, tasks: Sequence[str]) -> tuple[Ints, Floats, Floats]:
+        """(n, S) each: how many there were, the last one's loss and the norm of its update."""
+        ...
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No turn is remembered."""
+
+    def rows(self, ids: Ints, tasks: Sequence[str]) -> tuple[Ints, Floats, Floats]:
+        """None yet, and unknown."""
+        shape = (len(ids), len(tasks))
+        return np.zeros(shape, np.int64), np.full(shape, np.nan), np.full(shape, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +60,8 @@ class View:
         sizes: (n, S) examples held.
         eligible: (n, S) who may train what.
         capacity: (n) how many tasks a client may train in a round; 1 in the paper.
-        counts: (n, S) turns so far.
-        loss: (n, S) last known loss of the client's turn at the task; NaN = unknown.
-        norm: (n, S) last known norm of its update; NaN = unknown.
+        remembered: What is known of clients' earlier turns: `counts`, `loss` and `norm` come from
+            it when they are asked for. By default, nothing.
     """
 
     round: int
@@ -48,9 +74,26 @@ class View:
     sizes: Ints
     eligible: Bools
     capacity: Ints
-    counts: Ints
-    loss: Floats
-    norm: Floats
+    remembered: Remembered = Nothing()
+
+    @cached_property
+    def _rows(self) -> tuple[Ints, Floats, Floats]:
+        return self.remembered.rows(self.clients, self.tasks)
+
+    @property
+    def counts(self) -> Ints:
+        """(n, S) turns so far."""
+        return self._rows[0]
+
+    @property
+    def loss(self) -> Floats:
+        """(n, S) last known loss of the client's turn at the task; NaN = unknown."""
+        return self._rows[1]
+
+    @property
+    def norm(self) -> Floats:
+        """(n, S) last known norm of its update; NaN = unknown."""
+        return self._rows[2]
 
 
 class Assignment(NamedTuple):
@@ -119,15 +162,15 @@ def first_fault(assignments: Assignments, view: View) -> str | None:
         return "clients and tasks must be whole numbers"
     if len(clients) == 0:
         return None
-    rows = np.searchsorted(view.clients, clients)
-    rows_ok = rows < len(view.clients)
-    if not rows_ok.all() or (view.clients[rows] != clients).any():
+    rows = _rows(clients, view.clients)
+    if rows is None:
         return "a client that is not active was given a task"
     if tasks.min() < 0 or tasks.max() >= len(view.tasks):
         wrong = tasks.min() if tasks.min() < 0 else tasks.max()
         return f"task number {wrong} does not exist"
-    if not view.eligible[rows, tasks].all():
-        row = np.flatnonzero(~view.eligible[rows, tasks])[0]
+    may = view.eligible[rows, tasks]
+    if not may.all():
+        row = np.flatnonzero(~may)[0]
         name = view.tasks[tasks[row]]
         return f"client {clients[row]} was given task {name!r}, which it may not train"
     if (np.bincount(rows, minlength=len(view.clients)) > view.capacity).any():
@@ -138,3 +181,13 @@ def first_fault(assignments: Assignments, view: View) -> str | None:
     if not ((p >= 0) & (p <= 1)).all():
         return "a probability lies outside [0, 1]"
     return None
+
+
+def _rows(clients: Ints, active: Ints) -> Ints | None:
+    """Where these clients stand among the active ones; None if one of them does not."""
+    if len(clients) == len(active) and (clients == active).all():
+        return np.arange(len(active))
+    rows = np.searchsorted(active, clients)
+    if (rows == len(active)).any() or (active[rows] != clients).any():
+        return None
+    return rows

@@ -37,22 +37,33 @@ def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
         raise InputError(f"difficulty must be a vector of numbers, got {difficulty!r}") from None
     if f.ndim != 1 or f.size == 0:
         raise InputError(f"difficulty must be a non-empty vector, got shape {f.shape}")
+    _refuse_bad(f)
+    if not alpha >= 1:
+        raise InputError(f"alpha must be >= 1 (inf included), got {alpha}")
+    p: Floats = _each(f[None], alpha)[0]
+    return p
+
+
+def _refuse_bad(f: Floats) -> None:
     bad = ~(np.isfinite(f) & (f >= 0))
     if bad.any():
         raise InputError(
             f"difficulty must be finite and >= 0, got {f[bad][0]} for task {bad.argmax()}"
         )
-    if not alpha >= 1:
-        raise InputError(f"alpha must be >= 1 (inf included), got {alpha}")
-    worst = f.max()
-    if alpha == 1 or worst == 0:
+
+
+def _each(f: Floats, alpha: float) -> Floats:
+    """The vectors p of several vectors f, one a row; the same bits as one by one."""
+    worst = f.max(axis=1, keepdims=True)
+    if alpha == 1:
         weight = np.ones_like(f)
     elif np.isinf(alpha):
         weight = (f == worst).astype(np.float64)
     else:
-        with np.errstate(divide="ignore", over="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             weight = np.exp((alpha - 1) * (np.log(f) - np.log(worst)))
-    p: Floats = weight / weight.sum()
+    weight[worst[:, 0] == 0] = 1.0
+    p: Floats = weight / weight.sum(axis=1, keepdims=True)
     return p
 
 
@@ -77,11 +88,11 @@ class FedFair:
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """Algorithm 1, lines 4-5; while a difficulty is unknown (line 1), uniformly."""
+        _refuse_bad(view.difficulty[~np.isnan(view.difficulty)])
 
         def p(tasks: npt.NDArray[np.intp]) -> Floats:
             f = view.difficulty[tasks]
-            if np.isnan(f).any():
-                return allocation_probabilities(np.ones(len(f)), 1.0)
-            return allocation_probabilities(f, self.alpha)
+            f[np.isnan(f).any(axis=1)] = 1.0
+            return _each(f, self.alpha)
 
         return sample(view, p, Sampling(self.sampling, self.floor), rng=rng), state

@@ -24,9 +24,14 @@ class RoundRobin:
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """The client at place i of K, in round t, is at task (floor(i S / K) + t - 1) mod S."""
         S = len(view.tasks)
-        turn = (view.positions * S // max(view.population, 1) + view.round - 1) % S
-        ahead = (turn[:, None] + np.arange(S)) % S
-        open_ahead = np.take_along_axis(view.eligible, ahead, axis=1)
-        rows = np.flatnonzero(open_ahead.any(axis=1))
-        task = (turn[rows] + open_ahead[rows].argmax(axis=1)) % S
-        return Assignments(view.clients[rows], task, np.ones(len(rows))), state
+        task = (view.positions * S // max(view.population, 1) + view.round - 1) % S
+        waiting = np.flatnonzero(~view.eligible[np.arange(len(task)), task])
+        if not len(waiting):
+            return Assignments(view.clients, task, np.ones(len(task))), state
+        for _ in range(S - 1):
+            task[waiting] = ahead = (task[waiting] + 1) % S
+            waiting = waiting[~view.eligible[waiting, ahead]]
+        given = np.ones(len(task), dtype=bool)
+        given[waiting] = False
+        rows = np.flatnonzero(given)
+        return Assignments(view.clients[rows], task[rows], np.ones(len(rows))), state

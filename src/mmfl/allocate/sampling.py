@@ -1,31 +1,36 @@
 """From probabilities to assignments: independent or stratified draws, and a floor per task.
 
-Clients with the same set of eligible tasks (a *pattern*) share their probabilities, so all work is
-done per pattern. Tasks are read in the order of their names and each client's draw is addressed by
-its id: neither the order of the tasks in a configuration nor the other clients move a client's
-draw.
+Clients with the same set of eligible tasks (a *pattern*) share their probabilities. Tasks are read
+in the order of their names and each client's draw is addressed by its id: neither the order of the
+tasks in a configuration nor the other clients move a client's draw.
 
-Stratified draws use dependent rounding (R. Gandhi, S. Khuller, S. Parthasarathy, A. Srinivasan:
-"Dependent Rounding and its Applications to Approximation Algorithms", J. ACM 2006) on the small
-table of expected counts per pattern and task; within a pattern the clients are then shuffled.
+Either kind of draw comes down to thresholds: a client's luck, a number in [0, 1), is compared with
+those of its pattern, one for each task, and the first that lies above it is its task. Independent
+draws have the running sums of the probabilities for thresholds. Stratified draws first fix how many
+clients of each pattern each task gets (`round_counts`); the thresholds are the luck of the client
+with that rank in its pattern, which comes to the same as to shuffle the pattern and cut it up.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate.base import Assignments, Bools, Floats, Ints, View
+from mmfl.allocate.patterns import Patterns
+from mmfl.allocate.rounding import round_counts
 from mmfl.rng import Stream
 
 __all__ = ["Sampling", "round_counts", "sample"]
 
 Columns = npt.NDArray[np.intp]
-_UNIT = 1 << 52
+
+_BLOCK = 1 << 13
+"""So many clients are gone through at a time: their numbers stay in the processor's cache."""
 
 
 class Sampling(NamedTuple):
@@ -42,7 +47,8 @@ def sample(
 
     Args:
         view: The round.
-        probabilities: From the columns of a client's eligible tasks to its probabilities.
+        probabilities: From sets of so many tasks each, by their columns (g, c), to each set's
+            probabilities (g, c).
         sampling: The kind of draws, and the floor.
         rng: The round's stream.
 
@@ -51,137 +57,103 @@ def sample(
         floor moved anybody.
     """
     by_name = np.array(sorted(range(len(view.tasks)), key=view.tasks.__getitem__), dtype=np.intp)
-    groups = _patterns(view.eligible[:, by_name])
-    tables = [probabilities(by_name[columns]) for _, columns in groups]
-    if sampling.kind == "stratified":
-        expected = np.zeros((len(groups), len(by_name)))
-        for g, (rows, columns) in enumerate(groups):
-            expected[g, columns] = len(rows) * tables[g]
-        counts = round_counts(expected, rng=rng.child("round"))
+    patterns = Patterns.of(view.eligible, by_name)
+    p = _table(patterns.sets, by_name, probabilities)
     luck = rng.at(view.clients)
-    task = np.full(len(view.clients), -1, dtype=np.int64)
-    chance = np.zeros(len(view.clients))
-    for g, (rows, columns) in enumerate(groups):
-        if sampling.kind == "stratified":
-            shuffled = rows[np.argsort(luck[rows], kind="stable")]
-            drawn = np.repeat(np.arange(len(columns)), counts[g, columns])
-            rows = shuffled  # noqa: PLW2901
-        else:
-            drawn = _inverse_cdf(tables[g], luck[rows])
-        task[rows] = by_name[columns[drawn]]
-        chance[rows] = tables[g][drawn]
+    if sampling.kind == "stratified":
+        counts = round_counts(p * patterns.sizes[:, None], rng=rng.child("round"))
+        drawn = _cut(counts, patterns, luck)
+    else:
+        drawn = _compare(_running_sums(p), patterns, luck)
+    task, chance = by_name.take(drawn), p.take(_cells(drawn, patterns))
+    resting = patterns.without_tasks
+    if resting is not None:
+        task[resting] = -1
     if sampling.floor:
-        task = _raise_to_floor(
-            task, view, by_name, sampling.floor, rng.child("floor").at(view.clients)
-        )
-    given = np.flatnonzero(task >= 0)
+        task = _raise_to_floor(task, view, by_name, sampling.floor, rng)
+    if resting is None:
+        return Assignments(view.clients, task, chance)
+    given = np.flatnonzero(~resting)
     return Assignments(view.clients[given], task[given], chance[given])
 
 
-def round_counts(expected: Floats, *, rng: Stream) -> Ints:
-    """Round a table of expected counts to whole numbers, in expectation without a change.
-
-    Input: a non-negative table whose rows sum to whole numbers. Output: a random table of whole
-    numbers with the same row sums; each entry and each column sum is its expectation rounded up or
-    down; the mean of each entry is its expectation.
-
-    1. Take the fractional parts, as whole multiples of 2^-52: from here on all is exact.
-    2. Add a row that makes each column sum whole, so that every row and column with a fractional
-       entry has at least two of them, and a walk along fractional entries must close a cycle.
-    3. Along a cycle, move alternately up and down by the largest step that keeps all in [0, 1], in
-       one of the two directions with probabilities that keep the mean: one entry becomes whole.
-    """
-    table = np.asarray(expected, dtype=np.float64)
-    whole = np.floor(table)
-    part = np.rint((table - whole) * _UNIT).astype(np.int64)
-    for row in part:
-        _make_whole(row)
-    part = np.vstack([part, -part.sum(axis=0) % _UNIT])
-    counts = whole.astype(np.int64) + part[:-1] // _UNIT
-    part %= _UNIT
-    in_row = [dict.fromkeys(np.flatnonzero(row).tolist()) for row in part]
-    in_column = [dict.fromkeys(np.flatnonzero(column).tolist()) for column in part.T]
-    value = {(r, c): int(part[r, c]) for r in range(len(part)) for c in in_row[r]}
-    for start in range(len(in_row)):
-        while in_row[start]:
-            cycle = _cycle(start, in_row, in_column)
-            up, down = cycle[::2], cycle[1::2]
-            rise = min(*(_UNIT - value[e] for e in up), *(value[e] for e in down))
-            fall = min(*(value[e] for e in up), *(_UNIT - value[e] for e in down))
-            step = rise if rng.random() < fall / (rise + fall) else -fall
-            for entries, change in ((up, step), (down, -step)):
-                for r, c in entries:
-                    value[r, c] += change
-                    if value[r, c] in (0, _UNIT):
-                        if r < len(counts):
-                            counts[r, c] += value[r, c] // _UNIT
-                        del in_row[r][c], in_column[c][r]
-    return counts
+def _table(sets: Bools, by_name: Columns, probabilities: Callable[[Columns], Floats]) -> Floats:
+    """(G, S) each pattern's probabilities, columns by name; 0 for what it does not contain."""
+    p = np.zeros(sets.shape)
+    size = sets.sum(axis=1)
+    for c in np.flatnonzero(np.bincount(size)).tolist():
+        some = np.flatnonzero(size == c)
+        columns = np.nonzero(sets[some])[1].reshape(len(some), c)
+        if c:
+            p[some[:, None], columns] = probabilities(by_name[columns])
+    return p
 
 
-def _make_whole(row: Ints) -> None:
-    """Undo rounding errors, in place: the parts of a row add up to a whole number of units."""
-    excess = int(row.sum()) % _UNIT
-    excess -= _UNIT if excess > _UNIT // 2 else 0
-    for column in np.argsort(-row, kind="stable").tolist():
-        before = int(row[column])
-        row[column] = min(max(before - excess, 0), _UNIT)
-        excess -= before - int(row[column])
+def _running_sums(p: Floats) -> Floats:
+    """Thresholds that are passed with probability p; never to a task with p = 0."""
+    sums = np.cumsum(p, axis=1)
+    last = p.shape[1] - 1 - (p[:, ::-1] > 0).argmax(axis=1)
+    sums[np.arange(p.shape[1]) >= last[:, None]] = np.inf  # where rounding errors leave a gap
+    return sums
 
 
-def _cycle(
-    start: int, in_row: list[dict[int, None]], in_column: list[dict[int, None]]
-) -> list[tuple[int, int]]:
-    """Entries of a cycle that alternates between a row and a column, walking from row `start`."""
-    row, came_by = start, -1
-    entries: list[tuple[int, int]] = []
-    row_at: dict[int, int] = {}
-    column_at: dict[int, int] = {}
-    while row not in row_at:
-        row_at[row] = len(entries)
-        column = next(c for c in in_row[row] if c != came_by)
-        entries.append((row, column))
-        if column in column_at:
-            return entries[column_at[column] :]
-        column_at[column] = len(entries)
-        row = next(r for r in in_column[column] if r != row)
-        entries.append((row, column))
-        came_by = column
-    return entries[row_at[row] :]
-
-
-def _patterns(eligible: Bools) -> list[tuple[Columns, Columns]]:
-    """(rows, columns) for each distinct non-empty set of eligible tasks."""
-    n, S = eligible.shape
-    if n == 0 or eligible.all():
-        return [(np.arange(n), np.arange(S))] if n else []
-    packed = np.packbits(eligible, axis=1)
-    width = next((w for w in (1, 2, 4, 8) if packed.shape[1] <= w), packed.shape[1])
-    padded = np.zeros((n, width), dtype=np.uint8)
-    padded[:, : packed.shape[1]] = packed
-    code = padded.view(f"u{width}" if width in (1, 2, 4, 8) else f"V{width}").ravel()
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    ends = np.cumsum(np.bincount(inverse))[:-1]
-    groups = zip(np.split(order, ends), first, strict=True)
-    return [(rows, np.flatnonzero(eligible[row])) for rows, row in groups if eligible[row].any()]
-
-
-def _inverse_cdf(p: Floats, luck: Floats) -> Columns:
-    """The task at which the running sum of p passes each number; never one with p = 0."""
-    drawn: Columns = np.searchsorted(np.cumsum(p), luck, side="right")
-    drawn[drawn > np.flatnonzero(p)[-1]] = np.flatnonzero(p)[-1]
+def _cut(counts: Ints, patterns: Patterns, luck: Floats) -> Columns:
+    """Each pattern's clients in the order of their luck: the first counts[g, 0], the next, ..."""
+    number, size = patterns.number, patterns.sizes
+    ranked = luck.copy() if number is None else luck[np.argsort(number, kind="stable")]
+    starts = np.cumsum(size) - size
+    for start, length in zip(starts.tolist(), size.tolist(), strict=True):
+        ranked[start : start + length].sort()
+    ends = np.cumsum(counts, axis=1)
+    given = ends[:, -1:]
+    thresholds = np.full(counts.shape, np.inf)
+    np.copyto(thresholds, ranked.take(starts[:, None] + ends, mode="clip"), where=ends < given)
+    drawn = _compare(thresholds, patterns, luck)
+    found = np.bincount(_cells(drawn, patterns), minlength=counts.size).reshape(counts.shape)
+    wrong = (found != counts).any(axis=1) & (given[:, 0] > 0)
+    for g in np.flatnonzero(wrong).tolist():  # some have the same luck: then by ascending client
+        rows = np.arange(len(luck)) if number is None else np.flatnonzero(number == g)
+        rows = rows[np.argsort(luck[rows], kind="stable")]
+        drawn[rows] = np.repeat(np.arange(counts.shape[1]), counts[g])
     return drawn
 
 
-def _raise_to_floor(task: Ints, view: View, by_name: Columns, floor: int, luck: Floats) -> Ints:
+def _cells(drawn: Columns, patterns: Patterns) -> Columns:
+    """Where in a flat (G, S) table a client's pattern and task lie."""
+    if patterns.number is None:
+        return drawn
+    return np.multiply(patterns.number, patterns.sets.shape[1], dtype=np.intp) + drawn
+
+
+def _compare(thresholds: Floats, patterns: Patterns, luck: Floats) -> Columns:
+    """How many of its pattern's thresholds (G, S, ascending) do not lie above each luck."""
+    drawn = np.zeros(len(luck), dtype=np.intp)
+    columns = [column for column in thresholds.T.copy() if (column < np.inf).any()]
+    for rows in _blocks(len(luck)):
+        here, passed = luck[rows], np.zeros(len(luck[rows]), dtype=np.int16)
+        number = None if patterns.number is None else patterns.number[rows].astype(np.intp)
+        for column in columns:
+            passed += (column[0] if number is None else column.take(number)) <= here
+        drawn[rows] = passed
+    return drawn
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, start + _BLOCK) for start in range(0, n, _BLOCK))
+
+
+def _raise_to_floor(task: Ints, view: View, by_name: Columns, floor: int, rng: Stream) -> Ints:
     """Move clients until each task has `floor` of them, as far as clients last.
 
     If all tasks can have their floor, they get it. Otherwise level by level, 1, 2, ... `floor`:
     nobody falls below a level to lift another one to it, and no task stays below a level that a
     rearrangement could have reached.
     """
+    count = np.bincount(task[task >= 0], minlength=len(by_name))
+    if (count >= floor).all():
+        return task
     most = np.minimum(view.eligible.sum(axis=0), floor)
+    luck = rng.child("floor").at(view.clients)
     harder_first = by_name[np.argsort(-np.nan_to_num(view.difficulty[by_name]), kind="stable")]
     lifted = _lift(task, most, view.eligible, harder_first, luck)
     if (np.bincount(lifted[lifted >= 0], minlength=len(most)) >= most).all():

@@ -62,11 +62,12 @@ def assign(
         )
     if isinstance(round, bool) or not isinstance(round, int | np.integer) or round < 0:
         raise InputError(f"round must be a whole number >= 0, got {round!r}")
-    order = np.argsort(ids, kind="stable")
-    ids, may = ids[order], may[order]
-    if (np.diff(ids) == 0).any():
-        raise InputError(f"active names client {ids[:-1][np.diff(ids) == 0][0]} twice")
-    unknown = np.full(may.shape, np.nan)
+    if (ids[1:] < ids[:-1]).any():
+        order = np.argsort(ids, kind="stable")
+        ids, may = ids[order], may[order]
+    twice = ids[1:][ids[1:] == ids[:-1]]
+    if len(twice):
+        raise InputError(f"active names client {twice[0]} twice")
     view = View(
         round=round,
         rounds=round,
@@ -75,12 +76,9 @@ def assign(
         clients=ids,
         positions=np.arange(len(ids)),
         population=len(ids),
-        sizes=may.astype(np.int64),
+        sizes=may.view(np.int8),
         eligible=may,
         capacity=np.ones(len(ids), np.int64),
-        counts=np.zeros(may.shape, np.int64),
-        loss=unknown,
-        norm=unknown,
     )
     return rule.allocate(view, None, rng=stream(seed, "allocate", round))[0]
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate.base import Assignments, Floats, View
-from mmfl.allocate.fed_fair import allocation_probabilities
 from mmfl.allocate.sampling import Sampling, sample
 from mmfl.config import Natural, component
 from mmfl.rng import Stream
@@ -32,6 +31,6 @@ class Uniform:
         """FedFair's rule at alpha = 1: the very same draws."""
 
         def p(tasks: npt.NDArray[np.intp]) -> Floats:
-            return allocation_probabilities(np.ones(len(tasks)), 1.0)
+            return np.full(tasks.shape, 1 / tasks.shape[1])
 
         return sample(view, p, Sampling(self.sampling, self.floor), rng=rng), state

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mmfl.data.arrays import Arrays
 from mmfl.data.partition import Shards
+from mmfl.data.partition.base import holders
 from mmfl.errors import DataError, EngineError
 from mmfl.rng import stream
 from mmfl.updates import Split
@@ -48,8 +49,8 @@ class Federation(Protocol):
         """(n, S) examples that each of these clients holds of each task; 0 = cannot train it."""
         ...
 
-    def able(self) -> Ints | None:
-        """Places in `clients` of those that hold data of any task; None = everybody does."""
+    def able(self, task: str | None = None) -> Ints | None:
+        """Places in `clients` of those that hold data of the task, or of any; None = all do."""
         ...
 
 
@@ -78,13 +79,19 @@ class SimulatedFederation:
 
     def sizes(self, clients: Ints) -> Ints:
         """(n, S) examples held."""
-        return np.stack([part.shards.sizes(clients) for part in self.parts.values()], axis=1)
+        table = np.empty((len(self.parts), len(clients)), np.int64)
+        for column, part in zip(table, self.parts.values(), strict=True):
+            column[:] = part.shards.sizes(clients)
+        return table.T
 
-    def able(self) -> Ints | None:
-        """Places of those that hold data of any task; None = everybody does."""
-        if any(part.shards.everybody for part in self.parts.values()):
+    def able(self, task: str | None = None) -> Ints | None:
+        """Places of those that hold data of the task, or of any; None = all do."""
+        parts = self.parts.values() if task is None else [self.parts[task]]
+        if any(part.shards.everybody for part in parts):
             return None
-        return np.flatnonzero((self.sizes(np.arange(len(self.clients))) > 0).any(axis=1))
+        found = [holders(part.shards, len(self.clients)) for part in parts]
+        places = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        return None if len(places) == len(self.clients) else places
 
     def shard(self, task: str, client: int) -> Ints:
         """The rows of the task's training data that lie with a client."""

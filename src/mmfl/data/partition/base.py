@@ -23,6 +23,7 @@ __all__ = [
     "Shards",
     "chosen",
     "cut_sizes",
+    "holders",
     "need_points",
     "pieces",
     "rows_by_class",
@@ -106,7 +107,12 @@ class Cut:
     @property
     def everybody(self) -> bool:
         """Whether every client holds at least one."""
-        return len(np.unique(self.owners)) == self.clients
+        return len(self.holders) == self.clients
+
+    @property
+    def holders(self) -> Ints:
+        """The clients that hold at least one, ascending."""
+        return self.owners[np.flatnonzero(np.diff(self.owners, prepend=-1))]
 
     def sizes(self, clients: Ints) -> Ints:
         """How many rows each of these clients holds."""
@@ -119,6 +125,15 @@ class Cut:
             raise IndexError(f"there is no client {client} among {self.clients}")
         start, end = np.searchsorted(self.owners, [client, client + 1])
         return self.rows[start:end]
+
+
+def holders(shards: Shards, clients: int) -> Ints:
+    """Which of so many clients hold at least one example, ascending."""
+    if isinstance(shards, Cut):
+        return shards.holders
+    some = 1 << 16  # at a time
+    blocks = [np.arange(k, min(k + some, clients)) for k in range(0, clients, some)]
+    return np.concatenate([block[shards.sizes(block) > 0] for block in blocks])
 
 
 def pieces(shards: Sequence[Ints]) -> Cut:
@@ -160,8 +175,13 @@ def chosen(rows: Ints, size: int, rng: Stream) -> Ints:
 def wanted(points: tuple[int, int], clients: Ints, rng: Stream) -> Ints:
     """How many examples `points` asks for with each of these clients; clients do not interact."""
     low, high = points
+    if low == high:
+        return np.full(len(clients), low, dtype=np.int64)
     luck = rng.child("points").at(clients)
-    return (low + np.floor(luck * (high - low + 1))).astype(np.int64)
+    luck *= high - low + 1
+    sizes = luck.astype(np.int64)  # rounds down
+    sizes += low
+    return sizes
 
 
 def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: Stream) -> Ints:
