@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks recruited exp5 manipulability auctions_exact bench_auctions bench_scale clean
+.PHONY: run test lint format five_tasks recruited exp5 manipulability auctions_exact bench bench_auctions bench_scale clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -29,6 +29,9 @@ five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, f
 recruited: .venv/run.stamp  ## slow: five auctions recruit clients for three embedded models, five seeds
 	@$(BIN)/mmfl compare experiments/recruited.toml --seeds 0-4 --out runs/recruited \
 		--vary 'recruitment.mechanism={kind="max_min_fair",budget=6.0},{kind="gmm_fair",budget=6.0},{kind="budget_fair",budget=6.0},{kind="greedy_within_budget",budget=6.0},{kind="random_within_budget",budget=6.0}'
+
+bench: .venv/run.stamp .venv-bench/stamp  ## slow (an hour, idle cores): us, Flower, pfl and bare loops side by side
+	@$(BIN)/python benchmarks/speed.py --peers .venv-bench/bin/python --out benchmarks/results/speed.json
 
 bench_auctions: .venv/run.stamp  ## a million clients, ten tasks: auctions against a sort of the same table
 	@$(BIN)/python benchmarks/auctions.py --out benchmarks/results/auctions.json
@@ -58,5 +61,11 @@ manipulability: .venv/run.stamp  ## slow (11 minutes of processor time, 2 proces
 	$(PIP) -e '.[dev,examples,flower,report]'
 	@touch $@
 
+.venv-bench/stamp: benchmarks/peers/requirements.txt constraints.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-r benchmarks/peers/requirements.txt
+	@touch $@
+
 clean:
-	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -65,13 +65,14 @@ class Contender:
 def contenders(workload: str, rounds: int) -> list[Contender]:
     """Who is measured on a workload."""
     many = {"A": rounds, "B": 4 * rounds, "R": rounds}[workload]
-    ours, bare = ("ours.py",), ("bare.py",)
+    ours, bare, pfl = ("ours.py",), ("bare.py",), ("peers/pfl_sim.py",)
     found = [
         Contender("mmfl", workload, *ours, rounds=many),
         Contender("mmfl, 1 worker", workload, *ours, ("--workers", "1"), rounds=max(3, many // 2)),
         Contender("bare loops", workload, *bare, rounds=many),
         Contender("Flower", workload, "peers/flower.py", rounds=rounds, peer=True),
-        Contender("pfl", workload, "peers/pfl_sim.py", rounds=rounds, peer=True),
+        Contender("pfl", workload, *pfl, ("--processes", "1"), rounds=rounds, peer=True),
+        Contender("pfl, 2 processes", workload, *pfl, rounds=rounds, peer=True),
     ]
     if workload == "A":
         bf16 = ("--precision", "bf16")

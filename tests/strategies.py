@@ -59,7 +59,7 @@ models = st.one_of(
     st.builds(Cnn, st.tuples(counts, counts), st.sampled_from([1, 3, 5]), counts, below_one),
     st.builds(PreactResnet, counts, st.just((1, 2)), st.sampled_from(["batch", "group"]), counts),
 )
-kernels = st.sampled_from(["auto", "reference"])
+kernels = st.sampled_from(["auto", "fast", "reference"])
 losses = st.one_of(
     st.builds(CrossEntropy, below_one), st.builds(Huber, positive), st.just(MeanSquaredError())
 )

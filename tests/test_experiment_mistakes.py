@@ -104,7 +104,7 @@ def test_an_unlikely_key_gets_the_list_of_known_ones() -> None:
         ("tasks.a.dataset={kind='synthetic',classes=1}", ["tasks[0].dataset.classes", "got 1"]),
         ("tasks.a.dataset=3", ["tasks[0].dataset", "got 3"]),
         ("precision=float64", ["precision", "'float32' or 'bf16'", "got 'float64'"]),
-        ("kernel=fast", ["kernel", "got 'fast'"]),
+        ("kernel=quick", ["kernel", "got 'quick'"]),
         ("score=accuracy", ["score.kind", "'accuracy'", "error, loss"]),
         ("score_split=train", ["score_split", "got 'train'"]),
         ("validation=1", ["validation", "less than 1", "got 1"]),

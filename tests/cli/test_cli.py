@@ -119,7 +119,7 @@ def test_set_changes_keys_and_the_stored_experiment_says_so(call, config):
     assert stored["rounds"] == 1
     assert stored["tasks"][0]["local"] == {"lr": 0.2}
     assert stored["allocator"]["kind"] == "uniform"
-    assert stored["kernel"] == "reference"
+    assert stored["kernel"] == "fast"
 
 
 def test_a_stored_experiment_runs_again_to_the_same_fingerprint(call, config):
