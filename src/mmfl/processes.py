@@ -13,10 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from types import MappingProxyType
 from typing import IO, Any
 
 from mmfl.errors import EngineError
@@ -37,23 +38,31 @@ class Child:
     log: IO[bytes]
 
     @classmethod
-    def start(cls, module: str) -> Child:
-        """Start ``python -m module SOCKET``; it finds the modules that this process finds.
+    def start(
+        cls,
+        module: str,
+        *,
+        files: Sequence[int] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
+        """Start ``python -m module SOCKET FILES``; it finds the modules that this process finds.
 
-        It computes with one thread, as there are several of them, and has a process group of its
-        own, so that Ctrl-C is this process's to handle.
+        What `environment` says holds unless this process's own says otherwise. It computes with one
+        thread, as there are several of them, and has a process group of its own, so that Ctrl-C is
+        this process's to handle.
         """
         ours, theirs = socket.socketpair()
+        passed = (theirs.fileno(), *files)
         log = tempfile.TemporaryFile()  # noqa: SIM115
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
+                [sys.executable, "-P", "-m", module, *map(str, passed)],
+                pass_fds=passed,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=os.environ | _ONE_THREAD | {"PYTHONPATH": path},
+                env={**environment, **os.environ, **_ONE_THREAD, "PYTHONPATH": path},
                 process_group=0,
             )
         except OSError as error:
@@ -85,12 +94,22 @@ class Child:
             self.process.kill()
             return self.process.wait()
 
-    def obituary(self, patience: float) -> str:
-        """How it ended, and the last line that it printed."""
-        code = self.ended(patience)
+    def last_words(self) -> str:
+        """The last line that it printed."""
         self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - 2000))
         lines = self.log.read().decode(errors="replace").split("\n")
-        words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def kill(self) -> None:
+        """End it at once, and give everything back."""
+        self.process.kill()
+        self.process.wait()
+        self.connection.close()
+        self.log.close()
+
+    def obituary(self, patience: float) -> str:
+        """How it ended, and the last line that it printed."""
+        code, words = self.ended(patience), self.last_words()
         how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
         return f"{how} ({words})" if words else how
 

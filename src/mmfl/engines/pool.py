@@ -10,28 +10,20 @@ worker that is killed while it starts is to blame on nobody: ten in a row, and t
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import IO, Any
 
 from mmfl.errors import EngineError
+from mmfl.processes import Child, Message
 
 __all__ = ["Message", "Pool"]
 
-Message = dict[str, Any]
 LIVES = 3
 STARTS = 10
 
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _KEEP_MEMORY = {  # else glibc gives each batch's memory back to the system, and asks for it again
     "MALLOC_MMAP_THRESHOLD_": "1000000000",
     "MALLOC_TRIM_THRESHOLD_": "1000000000",
@@ -41,11 +33,9 @@ _KEEP_MEMORY = {  # else glibc gives each batch's memory back to the system, and
 
 @dataclass(eq=False)
 class _Worker:
-    """A process, the socket to it, and the numbers of the requests it has not answered yet."""
+    """A process, and the numbers of the requests it has not answered yet."""
 
-    process: subprocess.Popen[bytes]
-    connection: Connection
-    log: IO[bytes]
+    child: Child
     waiting: deque[int] = field(default_factory=deque)
     greeted: int = 0
     owes: int = 0  # answers to greetings; while there are any, it is not ready for requests
@@ -55,18 +45,6 @@ class _Worker:
     @property
     def ready(self) -> bool:
         return self.greeted > 0 and self.owes == 0
-
-    def last_words(self) -> str:
-        self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - 2000))
-        lines = self.log.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-    def end(self) -> None:
-        """End the process at once."""
-        self.process.kill()
-        self.process.wait()
-        self.connection.close()
-        self.log.close()
 
 
 class Pool:
@@ -87,31 +65,11 @@ class Pool:
     def start(self) -> None:
         """Bring the pool to its size; new workers get all greetings so far."""
         while len(self._workers) < self.size:
-            ours, theirs = socket.socketpair()
-            files = (theirs.fileno(), *self._files)
-            log = tempfile.TemporaryFile()  # noqa: SIM115
-            path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-            environment = _KEEP_MEMORY | os.environ | _ONE_THREAD | {"PYTHONPATH": path}
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "mmfl.engines.worker", *map(str, files)],
-                    pass_fds=files,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=environment,
-                    process_group=0,
-                )
-            except OSError as error:
-                ours.close()
-                log.close()
-                raise EngineError(f"a worker process cannot be started: {error}") from None
-            finally:
-                theirs.close()
-            self._workers.append(_Worker(process, Connection(ours.detach()), log))
+            child = Child.start("mmfl.engines.worker", files=self._files, environment=_KEEP_MEMORY)
+            self._workers.append(_Worker(child))
         for worker in self._workers:  # after all have been started: a long greeting makes one wait
             while worker.greeted < len(self.greetings):
-                self._send(worker, self.greetings[worker.greeted])
+                worker.child.send(self.greetings[worker.greeted])
                 worker.owes += self.greetings[worker.greeted]["do"] == "setup"
                 worker.greeted += 1
 
@@ -165,7 +123,7 @@ class Pool:
                     self._give(worker, number, messages, request)
                 for worker in self._answering(timeout):
                     try:
-                        reply, frame = _receive(worker.connection)
+                        reply, frame = _receive(worker.child.connection)
                     except (EOFError, OSError):
                         self._bury(worker, todo, deaths, replies)
                         continue
@@ -182,7 +140,7 @@ class Pool:
                     replies[number] = (reply, frame)
                     messages.pop(number)
                 for worker in self._overdue(timeout):
-                    worker.process.kill()
+                    worker.child.process.kill()
                     worker.overdue = True
                 while delivered in replies:
                     yield replies.pop(delivered)
@@ -190,7 +148,7 @@ class Pool:
         finally:
             for worker in [worker for worker in self._workers if worker.waiting]:
                 self._workers.remove(worker)
-                worker.end()
+                worker.child.kill()
 
     def _dispatch(
         self, todo: _Todo, depth: int, below: int | None
@@ -210,7 +168,7 @@ class Pool:
     def close(self) -> None:
         """End all workers."""
         while self._workers:
-            self._workers.pop().end()
+            self._workers.pop().child.kill()
 
     def _give(
         self,
@@ -224,10 +182,10 @@ class Pool:
         if not worker.waiting:
             worker.since = time.monotonic()
         worker.waiting.append(number)
-        self._send(worker, messages[number])
+        worker.child.send(messages[number])
 
     def _answering(self, timeout: float | None) -> list[_Worker]:
-        busy = {worker.connection: worker for worker in self._workers}
+        busy = {worker.child.connection: worker for worker in self._workers}
         patience = None if timeout is None else min(1.0, timeout / 4)
         return [busy[connection] for connection in wait(list(busy), patience)]  # type: ignore[index]
 
@@ -247,10 +205,10 @@ class Pool:
         """Drop a dead worker; its first request is to blame, the others are simply asked again."""
         self._workers.remove(worker)
         if not worker.ready:
-            code, words = worker.process.wait(), worker.last_words()
+            code, words = worker.child.process.wait(), worker.child.last_words()
             self._stillborn += 1
             if code > 0 or self._stillborn >= STARTS:
-                worker.end()
+                worker.child.kill()
                 how = (
                     f"ended with exit code {code}"
                     if code > 0
@@ -258,7 +216,7 @@ class Pool:
                 )
                 said = f": {words}" if words else ""
                 raise EngineError(f"a worker process {how} before it was ready{said}")
-        worker.end()
+        worker.child.kill()
         todo.again(worker.waiting)
         if worker.ready and worker.waiting:
             blamed = worker.waiting[0]
@@ -267,12 +225,6 @@ class Pool:
                 todo.drop(blamed)
                 why = "timed out" if worker.overdue else f"ended {LIVES} worker processes"
                 replies[blamed] = ({"failed": why}, b"")
-
-    @staticmethod
-    def _send(worker: _Worker, message: Message) -> None:
-        # If it is dead, the next receive finds out, and its requests are asked again.
-        with suppress(OSError):
-            worker.connection.send_bytes(json.dumps(message).encode())
 
 
 class _Todo:
