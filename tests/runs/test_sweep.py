@@ -199,8 +199,8 @@ def test_a_run_that_fails_is_named_and_ends_the_others(tmp_path):
     given = {"waits": trouble("waits", str(tmp_path / "pipe")), "bad": trouble("refuses")}
     plan = Comparison(given, [0], "out")
     with closing(plan.go(2)) as steps:
-        assert {next(steps)[0].variant for _ in range(2)} == {"waits", "bad"}
-        with open("pipe") as pipe:
+        next(steps)  # both are begun
+        with open("pipe") as pipe:  # one of them gets as far as this
             message = one_line(InputError, lambda: list(steps))
             pipe.read()  # the end: nobody has it open any more
     assert message == "bad, seed 0: not this one"
