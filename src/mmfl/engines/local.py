@@ -53,6 +53,8 @@ __all__ = ["Local", "LocalEngine"]
 SMALL = 3e7
 """A turn of fewer samples x weights than this is small: it is dispatched with its whole chunk."""
 
+WORK = tuple(field.name for field in dataclasses.fields(LocalWork))
+
 ROOM = 1 << 28
 """So many bytes of results may wait for one that is to be delivered before them."""
 
@@ -265,7 +267,7 @@ class LocalEngine:
                 "do": "train",
                 "addresses": [job.address for job in unit.jobs],
                 "seeds": [job.seed for job in unit.jobs],
-                "works": [dataclasses.asdict(work) for work in works],
+                "works": [{name: getattr(work, name) for name in WORK} for work in works],
                 "which": [works.index(job.work) for job in unit.jobs],
                 "merge": unit.merge,
                 "slot": unit.slot,

@@ -154,8 +154,7 @@ def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[An
     """`DONE` of an update, with the time that it took here: to train, to check and to add up."""
     if isinstance(result, ClientFailure):
         return [result.reason, result.detail]
-    done = dataclasses.replace(result, seconds=seconds)
-    return [getattr(done, name) for name in DONE]
+    return [*(getattr(result, name) for name in DONE[:-1]), seconds]
 
 
 def main() -> None:

@@ -75,9 +75,8 @@ class Batched:
             going = len(active)
             picked = [turns[k].rows[plans[k][step]] for k in active]
             examples, shares = _filled(picked, width)
-            x, y = self._inputs.some(examples)
+            y = self._inputs.put(examples, room.inputs[0][:going])
             answers = self._answers.index_select(0, y).view(going, width, -1)
-            room.inputs[0][:going] = x.flatten(1).view(going, width, -1)
             logs = torch.log_softmax(self._forward(room, going), 2)
             if step == 0 or any(step == len(plans[k]) - 1 for k in active):
                 losses = -((logs * answers).sum(2) * shares).sum(1).numpy().astype(np.float64)

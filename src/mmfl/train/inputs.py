@@ -26,8 +26,7 @@ __all__ = ["Inputs", "bears_channels_last"]
 Ints = npt.NDArray[np.int64]
 
 SMALL = 1 << 23
-"""Training data of at most so many numbers is scaled once in a process (32 MiB), a shard of at most
-so many once in a turn; a larger one batch by batch."""
+"""A shard of at most so many numbers is scaled once in a turn, a larger one batch by batch."""
 
 
 class Inputs:
@@ -74,10 +73,9 @@ class Inputs:
         if self._augment:
             changes = rng.child("augment")
             return lambda picked: self.train(rows[picked], rng=changes)
-        per_row = math.prod(self._data.x_train.shape[1:])
-        if self._data.x_train.size <= SMALL or len(rows) * per_row > SMALL:
-            return lambda picked: self.some(rows[picked])
-        x, y = self._scaled_train(rows)
+        if len(rows) * math.prod(self._data.x_train.shape[1:]) > SMALL:
+            return lambda picked: self.train(rows[picked])
+        x, y = self._scaled(self._data.x_train[rows]), torch.from_numpy(self._data.y_train[rows])
 
         def pick(picked: Ints) -> tuple[Tensor, Tensor]:
             chosen = torch.from_numpy(picked)
@@ -85,21 +83,25 @@ class Inputs:
 
         return pick
 
-    def some(self, rows: Ints) -> tuple[Tensor, Tensor]:
-        """`train` without changes, from the scaled data if that is kept."""
-        if self._data.x_train.size > SMALL:
-            return self.train(rows)
-        x, y = self._whole
-        chosen = torch.from_numpy(rows)
-        return self._seen(x.index_select(0, chosen)), y.index_select(0, chosen)
+    def put(self, rows: Ints, out: Tensor) -> Tensor:
+        """Training examples, unchanged, as flat vectors into `out`; returns the targets."""
+        x = self._data.x_train[rows]
+        if x.ndim > 3:  # a flat image is channel after channel
+            x = x.transpose(0, 3, 1, 2)
+        out.copy_(torch.from_numpy(x.reshape(out.shape)))
+        if self._flat_scaling is not None:
+            mean, std = self._flat_scaling
+            out.sub_(mean).div_(std)
+        return torch.from_numpy(self._data.y_train[rows])
 
     @cached_property
-    def _whole(self) -> tuple[Tensor, Tensor]:
-        return self._scaled_train(np.arange(len(self._data.x_train)))
-
-    def _scaled_train(self, rows: Ints) -> tuple[Tensor, Tensor]:
-        x = self._scaled(self._data.x_train[rows])
-        return x, torch.from_numpy(self._data.y_train[rows])
+    def _flat_scaling(self) -> tuple[Tensor, Tensor] | None:
+        """Mean and deviation of each number of a flat vector, or one for all."""
+        if self._scaling is None or self._scaling[0].numel() == 1:
+            return self._scaling
+        each = math.prod(self._data.x_train.shape[1:]) // self._scaling[0].numel()
+        mean, std = (part.repeat_interleave(each) for part in self._scaling)
+        return mean, std
 
     def test(self, rows: Ints) -> tuple[Tensor, Tensor]:
         """Test examples."""
