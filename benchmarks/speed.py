@@ -70,6 +70,7 @@ def contenders(workload: str, rounds: int) -> list[Contender]:
         Contender("mmfl", workload, *ours, rounds=many),
         Contender("mmfl, 1 worker", workload, *ours, ("--workers", "1"), rounds=max(3, many // 2)),
         Contender("bare loops", workload, *bare, rounds=many),
+        Contender("arithmetic alone", workload, "arithmetic.py"),
         Contender("Flower", workload, "peers/flower.py", rounds=rounds, peer=True),
         Contender("pfl", workload, *pfl, ("--processes", "1"), rounds=rounds, peer=True),
         Contender("pfl, 2 processes", workload, *pfl, rounds=rounds, peer=True),
