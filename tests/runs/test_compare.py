@@ -296,10 +296,25 @@ def test_a_run_on_other_data_is_refused_and_left_alone(tmp_path):
     assert snapshot(Path("out")) == before
 
 
+def test_a_run_that_is_interrupted_in_its_first_moment_leaves_nothing(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    plan = Comparison({"x": made()}, [0], "out")
+    with monkeypatch.context() as patch:
+        patch.setattr("mmfl.runs.store._tasks", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(plan.go(1))
+    assert not Path("out/x/seed-0").exists()
+    assert compare({"x": made()}, [0], "out")["x"][0].status == "finished"
+
+
 def test_a_folder_that_was_left_in_its_first_moment_is_used_again():
     folder = Path("out/x/seed-0")
     folder.mkdir(parents=True)
     (folder / "experiment.toml").touch()
     assert "holds no run" in one_line(StoreError, lambda: Comparison({"x": made()}, [0], "out"))
+    sqlite3.connect(folder / "run.sqlite").execute("PRAGMA user_version = 1").close()
+    assert "no such table" in one_line(StoreError, lambda: Comparison({"x": made()}, [0], "out"))
     os.utime(folder, (0, 0))  # it is not somebody's who has just begun
     assert compare({"x": made()}, [0], "out")["x"][0].status == "finished"

@@ -20,8 +20,9 @@ from mmfl.runs.store import RunStore
 __all__ = ["Hashes", "OtherRunError", "Planned", "Step", "clear_beginning", "firsts", "holds"]
 
 
-_FIRST = {"experiment.toml", "environment.json"}
-_DATABASE = {f"run.sqlite{part}" for part in ("", "-journal", "-shm", "-wal")}
+_FIRST = {"experiment.toml", "environment.json"} | {
+    f"run.sqlite{part}" for part in ("", "-journal", "-shm", "-wal")
+}
 
 
 class OtherRunError(StoreError):
@@ -90,8 +91,7 @@ class Hashes:
 
 def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> bool:
     """Whether a folder holds this run, finished; what is not this experiment's is refused."""
-    started = folder / "run.sqlite"
-    if not folder.exists() or (folder.is_dir() and not started.exists() and _only_begun(folder)):
+    if not folder.exists() or (_unsigned(folder) and _left_alone(folder)):
         return False
     found = Run.load(folder)
     if found.status == "running":
@@ -113,13 +113,8 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> bool:
 
 
 def clear_beginning(folder: Path) -> None:
-    """Remove what a process of ours, now dead, left there before it had put its number in."""
-    try:
-        with closing(RunStore.open(folder)) as store:
-            signed = "pid" in store.meta()
-    except StoreError:
-        signed = False
-    if not signed and folder.is_dir() and _names(folder) <= _FIRST | _DATABASE:
+    """Remove a run of ours that came to its end in its first moment."""
+    if _unsigned(folder):
         shutil.rmtree(folder)
 
 
@@ -127,14 +122,20 @@ def _what(name: str) -> str:
     return name if name == "recruitment.bids" else f"task {name!r}"
 
 
-def _only_begun(folder: Path) -> bool:
-    """Whether a run's directory was left, a minute ago or longer, before anything was in it."""
-    names = _names(folder)
-    return names <= _FIRST and (time.time() - folder.stat().st_mtime > 60 or not names)
+def _unsigned(folder: Path) -> bool:
+    """Whether this is a run's directory in which no process has put its number yet."""
+    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= _FIRST:
+        return False
+    try:
+        with closing(RunStore.open(folder)) as store:
+            return "pid" not in store.meta()
+    except StoreError:
+        return True
 
 
-def _names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+def _left_alone(folder: Path) -> bool:
+    """Whether nobody can be about to put a run there: nothing happened for a minute."""
+    return time.time() - folder.stat().st_mtime > 60 or not any(folder.iterdir())
 
 
 def _stored_is(experiment: Experiment, path: Path) -> bool:

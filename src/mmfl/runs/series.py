@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.engines import Local
-from mmfl.runs.plan import Hashes, Step, holds
+from mmfl.runs.plan import Hashes, Step, clear_beginning, holds
 from mmfl.runs.runner import stored_rounds
 from mmfl.turns import Population
 
@@ -53,9 +53,13 @@ class Series:
         if folder.exists():
             shutil.rmtree(folder)  # interrupted or failed
         engine = self._opened(experiment)
-        with stored_rounds(experiment, folder, engine=engine) as todo:
-            for _, record in todo:
-                yield Step(record.round, record.metric)
+        try:
+            with stored_rounds(experiment, folder, engine=engine) as todo:
+                for _, record in todo:
+                    yield Step(record.round, record.metric)
+        except (GeneratorExit, KeyboardInterrupt):
+            clear_beginning(folder)
+            raise
 
     def close(self) -> None:
         """End the engine."""
