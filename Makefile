@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks recruited exp5 manipulability auctions_exact bench bench_auctions bench_scale clean
+.PHONY: run test lint format five_tasks precision recruited exp5 manipulability auctions_exact bench bench_auctions bench_scale clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -26,11 +26,14 @@ five_tasks: .venv/run.stamp  ## slow: five real models, four allocation rules, f
 	@$(BIN)/mmfl compare experiments/five_tasks.toml --seeds 0-3 --out runs/five_tasks \
 		--vary 'allocator=fed_fair,{kind="fed_fair",sampling="stratified",floor=1},uniform,round_robin'
 
+precision: .venv/run.stamp  ## slow: is bf16 as good as float32? two models, three seeds (needs MMFL_DATA)
+	@$(BIN)/mmfl compare experiments/precision.toml --vary precision=float32,bf16 --seeds 0-2 --out runs/precision
+
 recruited: .venv/run.stamp  ## slow: five auctions recruit clients for three embedded models, five seeds
 	@$(BIN)/mmfl compare experiments/recruited.toml --seeds 0-4 --out runs/recruited \
 		--vary 'recruitment.mechanism={kind="max_min_fair",budget=6.0},{kind="gmm_fair",budget=6.0},{kind="budget_fair",budget=6.0},{kind="greedy_within_budget",budget=6.0},{kind="random_within_budget",budget=6.0}'
 
-bench: .venv/run.stamp .venv-bench/stamp  ## slow (an hour, idle cores): us, Flower, pfl and bare loops side by side
+bench: .venv/run.stamp .venv-bench/stamp  ## slow (45 minutes, idle cores): us, Flower, pfl and bare loops side by side
 	@$(BIN)/python benchmarks/speed.py --peers .venv-bench/bin/python --out benchmarks/results/speed.json
 
 bench_auctions: .venv/run.stamp  ## a million clients, ten tasks: auctions against a sort of the same table
