@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited exp5 manipulability auctions_exact bench bench_auctions bench_scale clean
+.PHONY: run test lint format five_tasks precision recruited exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -38,6 +38,9 @@ bench: .venv/run.stamp .venv-bench/stamp  ## slow (45 minutes, idle cores): us, 
 
 bench_auctions: .venv/run.stamp  ## a million clients, ten tasks: auctions against a sort of the same table
 	@$(BIN)/python benchmarks/auctions.py --out benchmarks/results/auctions.json
+
+bench_compile: .venv/run.stamp  ## does torch.compile pay? (two minutes, idle cores, a C++ compiler)
+	@$(BIN)/python benchmarks/compiled.py --out benchmarks/results/compiled.json
 
 bench_scale: .venv/run.stamp  ## a million clients against ten thousand, a thousand active: time and memory of a round
 	@$(BIN)/python benchmarks/scale.py --out benchmarks/results/scale.json

@@ -12,9 +12,12 @@ not depend on which other ids were asked for.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random.bit_generator import ISeedSequence
 
 from mmfl.errors import InputError
 
@@ -30,7 +33,7 @@ class Stream(np.random.Generator):
     """A NumPy generator that knows its address: it can be split, and asked number by number."""
 
     def __init__(self, key: Key) -> None:
-        super().__init__(np.random.Philox(key=key))
+        super().__init__(np.random.Philox(_Given(key)))  # type: ignore[arg-type]
         self._key = key
 
     def child(self, *path: Word) -> Stream:
@@ -60,6 +63,17 @@ class Stream(np.random.Generator):
         return int(self._key[0] >> np.uint64(1))
 
 
+class _Given(ISeedSequence):
+    """A key as it is; ``Philox(key=key)`` would ask the system for entropy first, to no purpose."""
+
+    def __init__(self, key: Key) -> None:
+        self._key = key
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Key:
+        """The key, which is what Philox asks for."""
+        return self._key
+
+
 def stream(seed: int, *path: Word) -> Stream:
     """The random stream at an address.
 
@@ -77,16 +91,28 @@ def stream(seed: int, *path: Word) -> Stream:
 
 def _key(root: bytes, path: tuple[Word, ...]) -> Key:
     """A 128-bit key from a path; the encoding keeps types and borders, so paths cannot collide."""
+    digest = _hashed(root, *path[:-1]).copy()  # many addresses differ in their last word alone
+    for word in path[-1:]:
+        digest.update(_encoded(word))
+    return np.frombuffer(digest.digest(), dtype="<u8").astype(np.uint64)
+
+
+@lru_cache(maxsize=64, typed=True)
+def _hashed(root: bytes, *path: Word) -> hashlib.blake2b:
     digest = hashlib.blake2b(root, digest_size=16)
     for word in path:
-        if isinstance(word, str):
-            text, tag = word.encode(errors="surrogatepass"), b"w"
-        elif isinstance(word, int | np.integer) and not isinstance(word, bool):
-            text, tag = str(int(word)).encode(), b"n"
-        else:
-            raise InputError(f"a random address holds words and whole numbers, got {word!r}")
-        digest.update(tag + str(len(text)).encode() + b":" + text)
-    return np.frombuffer(digest.digest(), dtype="<u8").astype(np.uint64)
+        digest.update(_encoded(word))
+    return digest
+
+
+def _encoded(word: Word) -> bytes:
+    if isinstance(word, str):
+        text, tag = word.encode(errors="surrogatepass"), b"w"
+    elif isinstance(word, int | np.integer) and not isinstance(word, bool):
+        text, tag = str(int(word)).encode(), b"n"
+    else:
+        raise InputError(f"a random address holds words and whole numbers, got {word!r}")
+    return b"%b%d:%b" % (tag, len(text), text)
 
 
 def _mix(z: npt.NDArray[np.uint64]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -41,7 +40,7 @@ class CollectingAggregator(Protocol):
 
 Doubles = npt.NDArray[np.float64]
 
-BLOCK = 1 << 16
+BLOCK = 1 << 15
 """So many numbers are cast to float64 at a time: they stay in the processor's cache."""
 
 Aggregator = MergingAggregator | CollectingAggregator
@@ -50,30 +49,37 @@ Aggregator = MergingAggregator | CollectingAggregator
 class ChunkSum:
     """The float64 sum of examples x delta over one chunk's accepted updates, in job order.
 
-    It is formed while they arrive: none of them has to be kept.
+    It is formed while they arrive: none of them has to be kept. A product is exact, so the bits of
+    the sum depend on the order alone.
+
+    Args:
+        out: Where to form it; by default in memory of its own.
     """
 
-    def __init__(self) -> None:
-        self._total: Doubles | None = None
+    def __init__(self, out: Doubles | None = None) -> None:
+        self._total = out
         self._examples = 0
-        self._scratch = np.empty(BLOCK)
 
     def add(self, update: ClientUpdate) -> None:
-        """Add examples x delta; the product is exact, so the order of the sum alone matters."""
+        """Add examples x delta."""
         assert isinstance(update.delta, Params), "only checked updates are summed"
         flat = update.delta.flat
-        if self._total is None:
-            self._total = np.multiply(flat, update.examples, dtype=np.float64)
+        if not self._examples:
+            self._total = np.multiply(flat, update.examples, out=self._total, dtype=np.float64)
         else:
+            assert self._total is not None
             for start in range(0, len(flat), BLOCK):
-                block, part = flat[start : start + BLOCK], self._total[start : start + BLOCK]
-                term = self._scratch[: len(block)]
-                part += np.multiply(block, update.examples, out=term, dtype=np.float64)
+                term = flat[start : start + BLOCK].astype(np.float64)
+                term *= update.examples
+                self._total[start : start + BLOCK] += term
         self._examples += update.examples
 
     def sum(self) -> PartialSum | None:
         """What was added; None if nothing was."""
-        return None if self._total is None else PartialSum(self._total, self._examples)
+        if not self._examples:
+            return None
+        assert self._total is not None
+        return PartialSum(self._total, self._examples)
 
 
 def partial_sums(results: Iterable[ClientUpdate | ClientFailure]) -> Iterator[PartialSum]:
@@ -81,16 +87,16 @@ def partial_sums(results: Iterable[ClientUpdate | ClientFailure]) -> Iterator[Pa
 
     An update is used before the next result is asked for.
     """
-    left = iter(results)
-    while True:
-        chunk, formed, count = ChunkSum(), None, 0
-        for result in islice(left, CHUNK):
-            formed = result.partial
-            if isinstance(result, ClientUpdate) and result.delta is not None:
-                chunk.add(result)
-            count += 1
-        formed = formed or chunk.sum()
-        if formed is not None:
-            yield formed
-        if count < CHUNK:
-            return
+    chunk, count = ChunkSum(), 0
+    for result in results:
+        count += 1
+        if isinstance(result, ClientUpdate) and result.delta is not None:
+            chunk.add(result)
+        if result.partial is not None or count == CHUNK:
+            formed = result.partial or chunk.sum()
+            if formed is not None:
+                yield formed
+            chunk, count = ChunkSum(), 0
+    formed = chunk.sum()
+    if formed is not None:
+        yield formed

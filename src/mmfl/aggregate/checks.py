@@ -38,11 +38,12 @@ def norm_of(flat: Flat) -> float:
     Products of up to 4,096 numbers are added in float32 (few enough for BLAS to use one thread),
     their sums in float64; where float32 overflows or nearly vanishes, all is done in float64.
     """
+    whole = len(flat) // 4096 * 4096
+    blocks, rest = flat[:whole].reshape(-1, 4096), flat[whole:]
     with np.errstate(over="ignore", invalid="ignore"):
-        blocks = [flat[start : start + 4096] for start in range(0, len(flat), 4096)]
-        square = sum(float(block.dot(block)) for block in blocks)
+        square = sum([*np.vecdot(blocks, blocks).tolist(), float(rest.dot(rest))])
         if not 1e-20 < square < 1e36:
-            square = sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks)
+            square = sum(float(np.square(b, dtype=np.float64).sum()) for b in (*blocks, rest))
         return math.sqrt(square)
 
 

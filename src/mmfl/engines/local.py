@@ -242,6 +242,7 @@ class LocalEngine:
             group = list(run)
             samples = self._samples(task, group)
             small = merge and float(samples.mean()) * self._layouts[task].size < SMALL
+            small = small and all(_common(job) == _common(group[0]) for job in group)
             step = CHUNK if small else 1
             pace = self._pace.get(task, float(self._layouts[task].size))
             for start in range(0, len(group), step):
@@ -262,13 +263,15 @@ class LocalEngine:
         def request(number: int) -> Message:
             unit = units[number]
             unit.slot = self._slots.take()
-            works = list(dict.fromkeys(job.work for job in unit.jobs))
+            works = {id(job.work): job.work for job in unit.jobs}
+            places = {key: place for place, key in enumerate(works)}
             return {
                 "do": "train",
-                "addresses": [job.address for job in unit.jobs],
-                "seeds": [job.seed for job in unit.jobs],
-                "works": [{name: getattr(work, name) for name in WORK} for work in works],
-                "which": [works.index(job.work) for job in unit.jobs],
+                "address": _common(unit.jobs[0])[:-1],
+                "seed": unit.jobs[0].seed,
+                "clients": [job.address.client for job in unit.jobs],
+                "works": [{name: getattr(work, name) for name in WORK} for work in works.values()],
+                "which": [places[id(job.work)] for job in unit.jobs],
                 "merge": unit.merge,
                 "slot": unit.slot,
                 "size": self._slots.size,
@@ -314,8 +317,8 @@ class LocalEngine:
                 reason, detail = found
                 yield ClientFailure(job.address, reason, detail, part)
             else:
-                numbers = dict(zip(DONE, found, strict=True))
-                update = ClientUpdate(job.address, delta, **numbers, partial=part)
+                fields = (job.address, delta, *found, job.probability, part)
+                update = ClientUpdate(*fields)
                 spent, samples = spent + update.seconds, samples + update.samples
                 yield update
         if samples:
@@ -330,6 +333,12 @@ class _Unit:
     merge: bool
     cost: float = 0.0
     slot: int = -1
+
+
+def _common(job: Job) -> tuple[str, int, str, int, int]:
+    """What the jobs of one message have in common: all but the client and its work."""
+    at = job.address
+    return at.run, at.round, at.task, at.model_version, job.seed
 
 
 def _samples(work: LocalWork, held: int) -> float:

@@ -15,11 +15,11 @@ An exception becomes {"error": sentence}.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import mmap
 import sys
 import time
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -48,7 +48,6 @@ class Worker:
         self._trainer: Trainer
         self._weights: dict[str, npt.NDArray[Any]] = {}
         self._slots: dict[int, mmap.mmap] = {}
-        self._scratch = np.empty(0, np.float32)
 
     def serve(self) -> None:
         """Answer until the other side is gone."""
@@ -77,14 +76,13 @@ class Worker:
             classes = parts.pop("classes")
             tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
         self._trainer = Trainer(Experiment.from_dict(experiment, allow_imports=True), tasks)
+        gc.freeze()  # what is here by now stays: not to be looked through for garbage ever again
         return {"ready": True}, b""
 
     def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
         """Map the weights."""
         self._weights = attach(self._files["weights"], manifest)
         self._slots = {}
-        most = max((len(weights) for weights in self._weights.values()), default=0)
-        self._scratch = np.empty(most, np.float32)
         return None, b""
 
     def do_initial(self, task: str) -> tuple[Any, bytes]:
@@ -94,8 +92,9 @@ class Worker:
 
     def do_train(
         self,
-        addresses: list[Any],
-        seeds: list[int],
+        address: list[Any],
+        seed: int,
+        clients: list[int],
         works: list[Any],
         which: list[int],
         merge: bool,
@@ -103,23 +102,24 @@ class Worker:
         size: int,
     ) -> tuple[Any, bytes]:
         """Turns of one chunk; with `merge` their sum goes into the slot, else the one delta."""
+        run, number, task, version = address
         local = [LocalWork(**work) for work in works]
-        out = self._scratch if merge else self._slot(slot, size, np.float32)
         jobs = [
-            Job(Address(*address), seed, local[number])
-            for address, seed, number in zip(addresses, seeds, which, strict=True)
+            Job(Address(run, number, task, client, version), seed, local[its])
+            for client, its in zip(clients, which, strict=True)
         ]
-        results, chunk = [], ChunkSum()
+        weights = self._weights[task]
+        place = self._slot(slot, size, np.float64 if merge else np.float32)[: len(weights)]
+        results, chunk = [], ChunkSum(place)
+        turns = self._trainer.turns(jobs, weights, out=None if merge else place)
         now = time.perf_counter()
-        for job, found in zip(jobs, self._turns(jobs, out), strict=True):
+        for job, found in zip(jobs, turns, strict=True):
             result = self._checked(job, found)
             if merge and isinstance(result, ClientUpdate):
                 chunk.add(result)
             start, now = now, time.perf_counter()
             results.append(_written(result, seconds=now - start))
         total = chunk.sum()
-        if total is not None:
-            self._slot(slot, size, np.float64)[: len(total.total)] = total.total
         return {"results": results, "examples": total.examples if total else 0}, b""
 
     def do_evaluate(self, task: str, split: Any, pieces: Any, clients: Any) -> tuple[Any, bytes]:
@@ -128,12 +128,6 @@ class Worker:
         found = [self._trainer.evaluate(task, weights, split, piece=piece) for piece in pieces]
         found += [self._trainer.evaluate(task, weights, split, client=client) for client in clients]
         return {"found": [dataclasses.asdict(one) for one in found]}, b""
-
-    def _turns(
-        self, jobs: list[Job], out: npt.NDArray[Any]
-    ) -> Iterator[ClientUpdate | ClientFailure]:
-        weights = self._weights[jobs[0].address.task]
-        return self._trainer.turns(jobs, weights, out=out)
 
     def _checked(
         self, job: Job, found: ClientUpdate | ClientFailure

@@ -55,13 +55,14 @@ class Cnn:
         depth, height, width = shape
         first, second = self.channels
         same = self.kernel // 2
+        # ReLU after pooling: the same numbers and gradients, to the bit, for a quarter of the work.
         return nn.Sequential(
             nn.Conv2d(depth, first, self.kernel, padding=same),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Conv2d(first, second, self.kernel, padding=same),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Flatten(),
             nn.Linear(second * (height // 4) * (width // 4), self.dense),
             nn.ReLU(),

@@ -28,6 +28,7 @@ from mmfl.updates import CHUNK, LocalWork
 __all__ = ["Batched"]
 
 Ints = npt.NDArray[np.int64]
+_Layers = list[list[tuple[Tensor, Tensor, Tensor]]]
 
 TOGETHER = 1 << 19
 """Clients share a step as long as they have at most so many weights together (2 MiB)."""
@@ -44,84 +45,118 @@ class Batched:
         self.together = max(1, min(CHUNK, TOGETHER // max(1, layout.size)))
         self._inputs = inputs
         self._shapes = [shape for _, shape in layout.entries[::2]]
-        self._weights = _aligned(self.together, layout.size)
-        self._velocity = _aligned(self.together, layout.size)
-        self._layers = _layers(self._weights, layout)
-        self._momenta = _layers(self._velocity, layout)
+        self._first = _aligned(1, layout.size)
+        self._rows = _aligned(self.together, layout.size)
+        self._row = list(self._rows)
+        momenta = _aligned(self.together, layout.size)
+        self._velocity = list(momenta)
+        self._start = [layer * self.together for layer in _layers(self._first, layout)]
+        self._layers = _layers(self._rows, layout)
+        self._momenta = _layers(momenta, layout)
         self._rooms: dict[int, _Room] = {}
         classes = self._shapes[-1][0]
         self._answers = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
-    def train(self, weights: Flat, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
-        """Each turn's new weights, to be used before the next are asked for, and its report."""
-        rows = self._weights.numpy()
+    def train(
+        self, weights: Flat, turns: Sequence[Turn], out: Flat | None = None
+    ) -> Iterator[tuple[Flat, Trained]]:
+        """Each turn's change of the weights, and its report."""
+        np.copyto(self._first.numpy()[0], weights)
         for _, alike in groupby(turns, key=_alike):
-            some = list(alike)
-            np.copyto(rows[: len(some)], weights)
-            with torch.no_grad():
-                done = self._together(some)
-            for place, report in done:
-                yield rows[place], report
+            for change, report in self._together(list(alike)):
+                if out is not None:
+                    np.copyto(out, change)
+                yield change if out is None else out, report
 
-    def _together(self, turns: Sequence[Turn]) -> list[tuple[int, Trained]]:
-        """Tau steps of SGD for each of them; in which row its weights are, and its report."""
+    def _together(self, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
+        """Tau steps of SGD for each of them: its change of the weights, and its report.
+
+        The longest turns' last step is made when it is asked for, client by client, so that the
+        change is still in the processor's cache when it is used.
+        """
         plans = [list(batches(len(turn.rows), turn.work, rng=turn.rng)) for turn in turns]
         ranked = sorted(range(len(turns)), key=lambda k: -len(plans[k]))  # who goes on is in front
+        last = len(plans[ranked[0]]) - 1
         before, after = np.full(len(turns), np.nan), np.full(len(turns), np.nan)
-        work, width = turns[0].work, _width(turns[0])
-        room = self._rooms.setdefault(width, _Room(self.together, width, self._shapes))
-        for step in range(len(plans[ranked[0]])):
+        work, room = turns[0].work, self._room(_width(turns[0]))
+        for step in range(last + 1):
             active = [k for k in ranked if step < len(plans[k])]
-            going = len(active)
+            if step == 1:
+                self._rows[: len(active)].add_(self._first)
             picked = [turns[k].rows[plans[k][step]] for k in active]
-            examples, shares = _filled(picked, width)
-            y = self._inputs.put(examples, room.inputs[0][:going])
-            answers = self._answers.index_select(0, y).view(going, width, -1)
-            logs = torch.log_softmax(self._forward(room, going), 2)
-            if step == 0 or any(step == len(plans[k]) - 1 for k in active):
-                losses = -((logs * answers).sum(2) * shares).sum(1).numpy().astype(np.float64)
-                after[active] = losses
-                before = after.copy() if step == 0 else before
-            slope = torch.exp(logs, out=room.slopes[-1][:going])
-            slope.sub_(answers).mul_(shares.unsqueeze(2))
-            self._backward(room, going, work, fresh=step == 0)
-        reports = [
-            Trained(sum(map(len, plan)), float(one), float(other))
-            for plan, one, other in zip(plans, before, after, strict=True)
-        ]
-        return [(ranked.index(k), reports[k]) for k in range(len(turns))]
+            losses = self._slopes(room, picked, self._layers if step else self._start)
+            after[active] = losses.numpy()
+            before = after.copy() if step == 0 else before
+            for place in range(len(active)) if step < last else ():
+                self._step(room, place, place, work, fresh=step == 0)
+        for k, plan in enumerate(plans):
+            place = ranked.index(k)
+            row = place if last else 0
+            if len(plan) == last + 1:
+                self._step(room, place, row, work, fresh=last == 0)
+            if len(plan) > 1:
+                self._row[row].sub_(self._first[0])
+            report = Trained(sum(map(len, plan)), float(before[k]), float(after[k]))
+            yield self._row[row].numpy(), report
 
-    def _forward(self, room: _Room, going: int) -> Tensor:
-        """The logits; the inputs of the layers stay in the room."""
-        for number, layer in enumerate(self._layers):
-            for k in range(going):
-                weight, bias = layer[k]
-                torch.addmm(bias, room.input[number][k], weight.t(), out=room.input[number + 1][k])
-            if number + 1 < len(self._layers):
-                room.inputs[number + 1][:going].relu_()
-        return room.inputs[-1][:going]
+    def _slopes(self, room: _Room, picked: Sequence[Ints], layers: _Layers) -> Tensor:
+        """Forward and backward; inputs and slopes of all layers stay in the room.
 
-    def _backward(self, room: _Room, going: int, work: LocalWork, *, fresh: bool) -> None:
-        """From the slope of the loss in the logits, layer by layer, updating on the way.
-
-        Without momentum  w <- (1 - lr * decay) w - lr * g,  else  v <- momentum * v + g,  and in
-        the end, for all weights at once,  v <- v + decay * w,  w <- w - lr * v.
+        Returns:
+            The loss of each batch.
         """
-        keep, scale, moved = 1 - work.lr * work.weight_decay, -work.lr, self._layers
-        if work.momentum:
-            keep, scale, moved = 0.0 if fresh else work.momentum, 1.0, self._momenta
-        for number in reversed(range(len(self._layers))):
+        going, width = len(picked), room.width
+        examples, shares = _filled(picked, width)
+        y = self._inputs.put(examples, room.inputs[0][:going])
+        answers = self._answers.index_select(0, y).view(going, width, -1)
+        for number, layer in enumerate(layers):
             for k in range(going):
-                slope, (weight, bias) = room.slope[number][k], moved[number][k]
-                if number:
-                    torch.mm(slope, self._layers[number][k][0], out=room.slope[number - 1][k])
-                weight.addmm_(slope.t(), room.input[number][k], beta=keep, alpha=scale)
-                bias.addmv_(slope.t(), room.ones, beta=keep, alpha=scale)
-            if number:  # past a ReLU an input is 0, where it lets no slope through, or positive
-                room.slopes[number - 1][:going].mul_(room.inputs[number][:going].sign())
+                _, turned, bias = layer[k]
+                torch.addmm(bias, room.input[number][k], turned, out=room.input[number + 1][k])
+            if number + 1 < len(layers):
+                room.inputs[number + 1][:going].relu_()
+        logs = torch.log_softmax(room.inputs[-1][:going], 2)
+        slope = torch.exp(logs, out=room.slopes[-1][:going])
+        slope.sub_(answers).mul_(shares.unsqueeze(2))
+        for number in reversed(range(1, len(layers))):
+            for k in range(going):
+                torch.mm(room.slope[number][k], layers[number][k][0], out=room.slope[number - 1][k])
+            # Past a ReLU an input is 0, where it lets no slope through, or positive.
+            room.slopes[number - 1][:going].mul_(room.inputs[number][:going].sign())
+        return -((logs * answers).sum(2) * shares).sum(1)
+
+    def _step(self, room: _Room, place: int, row: int, work: LocalWork, *, fresh: bool) -> None:
+        """One client's step, from its place in the room to its row of weights.
+
+        Without momentum  w <- (1 - lr decay) w - lr g,  else  v <- momentum v + g + decay w,
+        w <- w - lr v. A first step, made from weights that all clients share, puts its change
+        into the row, any other the new weights.
+        """
+        decay, weights, velocity = work.weight_decay, self._row[row], self._velocity[row]
+        keep, scale, moved = 1 - work.lr * decay, -work.lr, self._layers
         if work.momentum:
-            velocity, weights = self._velocity[:going], self._weights[:going]
-            weights.add_(velocity.add_(weights, alpha=work.weight_decay), alpha=-work.lr)
+            keep, scale, moved = work.momentum, 1.0, self._momenta
+        if fresh:
+            keep = 0.0
+        for number, layer in enumerate(moved):
+            weight, _, bias = layer[row]
+            turned = room.turned[number][place]
+            weight.addmm_(turned, room.input[number][place], beta=keep, alpha=scale)
+            bias.addmv_(turned, room.ones, beta=keep, alpha=scale)
+        if work.momentum:
+            if decay:
+                velocity.add_(self._first[0] if fresh else weights, alpha=decay)
+            if fresh:
+                torch.mul(velocity, -work.lr, out=weights)
+            else:
+                weights.add_(velocity, alpha=-work.lr)
+        elif fresh and decay:
+            weights.add_(self._first[0], alpha=-work.lr * decay)
+
+    def _room(self, width: int) -> _Room:
+        if width not in self._rooms:
+            self._rooms[width] = _Room(self.together, width, self._shapes)
+        return self._rooms[width]
 
 
 class _Room:
@@ -131,7 +166,9 @@ class _Room:
         inputs: Each layer's input, and the logits: clients x width x numbers.
         slopes: Of the loss in each layer's outputs.
         input, slope: The same, client by client.
+        turned: Each slope transposed.
         ones: For sums over a batch.
+        width: Of a batch.
     """
 
     def __init__(self, count: int, width: int, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -140,7 +177,9 @@ class _Room:
         self.slopes = [_aligned(count, width, size) for size in outputs]
         self.input = [list(values) for values in self.inputs]
         self.slope = [list(values) for values in self.slopes]
+        self.turned = [[one.t() for one in values] for values in self.slope]
         self.ones = torch.ones(width)
+        self.width = width
 
 
 def _aligned(count: int, *shape: int) -> Tensor:
@@ -150,14 +189,16 @@ def _aligned(count: int, *shape: int) -> Tensor:
     return made
 
 
-def _layers(flat: Tensor, layout: Layout) -> list[list[tuple[Tensor, Tensor]]]:
-    """(weight, bias) of each layer and client, as views of flat vectors."""
+def _layers(flat: Tensor, layout: Layout) -> _Layers:
+    """Weight, its transpose, and bias of each layer and client, as views of flat vectors."""
     parts = [
         list(flat[:, at : at + math.prod(shape)].unflatten(1, shape))
         for at, shape in layout.places.values()
     ]
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return [list(zip(weights, biases, strict=True)) for weights, biases in pairs]
+    return [
+        [(w, w.t(), b) for w, b in zip(weights, biases, strict=True)] for weights, biases in pairs
+    ]
 
 
 def _width(turn: Turn) -> int:

@@ -40,13 +40,15 @@ class Fast:
     precision: str
     together: ClassVar[int] = 1
 
-    def train(self, weights: Flat, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
-        """Each turn's new weights, to be used before the next are asked for, and its report."""
+    def train(
+        self, weights: Flat, turns: Sequence[Turn], out: Flat | None = None
+    ) -> Iterator[tuple[Flat, Trained]]:
+        """Each turn's change of the weights, and its report."""
         for turn in turns:
             self.resident.set(weights)
             with seeded(turn.rng):
                 report = self._train(turn.rows, turn.work, turn.rng)
-            yield self.resident.now(), report
+            yield self.resident.change(weights, out), report
 
     def _train(self, rows: Ints, work: LocalWork, rng: Stream) -> Trained:
         module = self.resident.module

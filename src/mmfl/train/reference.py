@@ -65,10 +65,13 @@ class Kernel(Protocol):
         """How many turns it takes at a time, at most; their results do not depend on each other."""
         ...
 
-    def train(self, weights: Flat, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
-        """From the task's weights to each client's (Algorithm 1, lines 8-9), and its report.
+    def train(
+        self, weights: Flat, turns: Sequence[Turn], out: Flat | None = None
+    ) -> Iterator[tuple[Flat, Trained]]:
+        """How each client changes the task's weights (Algorithm 1, lines 8-9), and its report.
 
-        A client's weights are to be used before the next are asked for.
+        A change is to be used before the next is asked for: they all lie in `out`, or in memory of
+        the kernel's own.
         """
         ...
 
@@ -83,16 +86,19 @@ class Reference:
     precision: str
     together: ClassVar[int] = 1
 
-    def train(self, weights: Flat, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
+    def train(
+        self, weights: Flat, turns: Sequence[Turn], out: Flat | None = None
+    ) -> Iterator[tuple[Flat, Trained]]:
         """One after the other, on the resident network."""
         for turn in turns:
-            yield self._train(weights, turn)
+            report = self._train(weights, turn)
+            yield self.resident.change(weights, out), report
 
-    def _train(self, weights: Flat, turn: Turn) -> tuple[Flat, Trained]:
+    def _train(self, weights: Flat, turn: Turn) -> Trained:
         changes = turn.rng.child("augment")
         self.resident.set(weights)
         with seeded(turn.rng):
-            report = train(
+            return train(
                 self.resident.module,
                 lambda picked: self.inputs.train(turn.rows[picked], rng=changes),
                 self.loss,
@@ -101,7 +107,6 @@ class Reference:
                 precision=self.precision,
                 rng=turn.rng,
             )
-        return self.resident.now(), report
 
 
 def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:

@@ -63,13 +63,13 @@ class Resident:
             owner, key = self._places[name]
             owner._buffers[key] = first.clone()
 
-    def now(self) -> Flat:
-        """The weights as they are; the next `set` overwrites them."""
+    def change(self, weights: Flat, out: Flat | None = None) -> Flat:
+        """What has been added to `weights`, in `out` or in place: the next `set` overwrites it."""
         for name, view in () if self._steady else self._views.items():
             tensor = self._current(name)
             if tensor.data_ptr() != view.data_ptr():
                 view.copy_(tensor.detach())
-        return self._numbers
+        return np.subtract(self._numbers, weights, out=self._numbers if out is None else out)
 
     def _place(self, name: str) -> tuple[nn.Module, str]:
         path, _, key = name.rpartition(".")

@@ -94,7 +94,7 @@ class Trainer:
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
         """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
-        (found,) = self.turns([job], weights)
+        (found,) = self.turns([job], weights, out=np.empty_like(weights))
         return found
 
     def turns(
@@ -105,8 +105,8 @@ class Trainer:
         Args:
             jobs: Whose turns, and how much.
             weights: The task's.
-            out: Where to put each delta (it may be longer), which is then to be used before the
-                next result is asked for; by default into new memory.
+            out: Where to put each delta (it may be longer); by default it lies in memory that the
+                next one overwrites, too.
         """
         try:
             bench = self._bench(jobs[0].address.task)
@@ -124,12 +124,12 @@ class Trainer:
         start, spent, done = time.perf_counter(), 0.0, 0
         try:
             turns = [self._turn(job) for job in jobs]
+            place = None if out is None else out[: len(weights)]
             with one_thread():
-                for turn, (now, report) in zip(
-                    turns, bench.kernel.train(weights, turns), strict=True
+                for turn, (change, report) in zip(
+                    turns, bench.kernel.train(weights, turns, place), strict=True
                 ):
-                    place = None if out is None else out[: len(weights)]
-                    delta = Params(bench.resident.layout, np.subtract(now, weights, out=place))
+                    delta = Params(bench.resident.layout, change)
                     spent = spent or (time.perf_counter() - start) / len(jobs)
                     yield ClientUpdate(
                         address=jobs[done].address,

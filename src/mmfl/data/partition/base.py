@@ -123,8 +123,8 @@ class Cut:
         """The client's rows."""
         if not 0 <= client < self.clients:
             raise IndexError(f"there is no client {client} among {self.clients}")
-        start, end = np.searchsorted(self.owners, [client, client + 1])
-        return self.rows[start:end]
+        find = self.owners.searchsorted  # twice is faster than of a list
+        return self.rows[find(client) : find(client + 1)]
 
 
 def holders(shards: Shards, clients: int) -> Ints:
