@@ -10,6 +10,7 @@ would write such a loop counts (memory layout; for small models one flat vector 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import subprocess
 import sys
@@ -104,7 +105,8 @@ def measure(
 ) -> list[float]:
     """Seconds of each round: as long as the slowest process takes."""
     me = [sys.executable, __file__, workload.name, "--variant", variant, "--precision", precision]
-    me += ["--rounds", str(rounds), "--processes", str(processes), "--share"]
+    me += ["--rounds", str(rounds), "--processes", str(processes)]
+    me += ["--clients", str(workload.clients), "--share"]
     running = [
         subprocess.Popen([*me, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for n in range(processes)
@@ -135,10 +137,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
+    parser.add_argument("--clients", type=int, help="only so many, where a round takes minutes")
     parser.add_argument("--variant", help="only this one")
     parser.add_argument("--share", type=int, help="be one of the processes")
     given = parser.parse_args()
     workload = WORKLOADS[given.workload]
+    workload = dataclasses.replace(workload, clients=given.clients or workload.clients)
     if given.share is not None:
         share = range(given.share, workload.clients, given.processes)
         one(workload, given.variant, given.precision, given.rounds, share)

@@ -79,7 +79,7 @@ def contenders(workload: str, rounds: int) -> list[Contender]:
         bf16 = ("--precision", "bf16")
         found += [
             Contender("mmfl, bf16", workload, *ours, bf16, rounds=3),
-            Contender("bare loops, bf16", workload, *bare, bf16, rounds=1),
+            Contender("bare loops, bf16", workload, *bare, (*bf16, "--clients", "6"), rounds=1),
         ]
     return found
 
