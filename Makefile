@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale clean
+.PHONY: run test lint format five_tasks precision recruited exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_sweeps clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -44,6 +44,9 @@ bench_compile: .venv/run.stamp  ## does torch.compile pay? (two minutes, idle co
 
 bench_scale: .venv/run.stamp  ## a million clients against ten thousand, a thousand active: time and memory of a round
 	@$(BIN)/python benchmarks/scale.py --out benchmarks/results/scale.json
+
+bench_sweeps: .venv/run.stamp  ## several runs at once against one at a time (six minutes, idle cores)
+	@$(BIN)/python benchmarks/sweeps.py --out benchmarks/results/sweeps.json
 
 auctions_exact: .venv/test.stamp  ## slow: 40,000 auctions against Algorithm 3 in exact rationals
 	@PYTHONPATH=tests $(BIN)/python tests/market/auctions_exact.py
