@@ -16,10 +16,9 @@ from mmfl import Experiment
 from mmfl.errors import ConfigError
 from mmfl.rng import stream
 from mmfl.train.batched import Batched
-from mmfl.train.fast import FusedSgd
 from mmfl.train.inputs import Inputs
 from mmfl.train.reference import Turn
-from mmfl.train.sgd import Sgd
+from mmfl.train.sgd import FusedSgd, Sgd
 from mmfl.train.trainer import Trainer
 from mmfl.updates import Address, ClientUpdate, Job, LocalWork
 

@@ -61,19 +61,20 @@ class Inputs:
             x = self._augment.apply(x, rng=rng)
         return self._seen(self._scaled(x)), torch.from_numpy(self._data.y_train[rows])
 
-    def batches(self, rows: Ints, *, rng: Stream) -> Callable[[Ints], tuple[Tensor, Tensor]]:
+    def batches(
+        self, rows: Ints, rng: Stream, *, at_once: bool = True
+    ) -> Callable[[Ints], tuple[Tensor, Tensor]]:
         """`train` for a turn: a function of numbers of these rows.
-
-        What does not change is scaled once, unless it is large.
 
         Args:
             rows: The client's shard.
             rng: The turn's stream.
+            at_once: Whether to scale a shard once, unless it is large or changes from pass to pass.
         """
         if self._augment:
             changes = rng.child("augment")
             return lambda picked: self.train(rows[picked], rng=changes)
-        if len(rows) * math.prod(self._data.x_train.shape[1:]) > SMALL:
+        if not at_once or len(rows) * math.prod(self._data.x_train.shape[1:]) > SMALL:
             return lambda picked: self.train(rows[picked])
         x, y = self._scaled(self._data.x_train[rows]), torch.from_numpy(self._data.y_train[rows])
 

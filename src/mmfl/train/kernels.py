@@ -6,13 +6,15 @@ experiment. `mmfl.settings.kernel_of` is the rule for "auto".
 
 from __future__ import annotations
 
+from functools import partial
+
 from mmfl.objectives import CrossEntropy
 from mmfl.settings import Task
 from mmfl.train.batched import Batched
-from mmfl.train.fast import Fast
 from mmfl.train.inputs import Inputs
-from mmfl.train.reference import Kernel, Reference
+from mmfl.train.reference import Kernel, OneByOne
 from mmfl.train.resident import Resident
+from mmfl.train.sgd import FusedSgd
 
 __all__ = ["kernel"]
 
@@ -22,5 +24,6 @@ def kernel(name: str, task: Task, resident: Resident, inputs: Inputs, *, precisi
     if name == "batched":
         assert isinstance(task.loss, CrossEntropy)
         return Batched(resident.layout, inputs, task.loss.label_smoothing)
-    made = Reference if name == "reference" else Fast
-    return made(resident, inputs, task.loss.mean, precision)
+    if name == "reference":
+        return OneByOne(resident, partial(inputs.batches, at_once=False), task.loss.mean, precision)
+    return OneByOne(resident, inputs.batches, task.loss.mean, precision, FusedSgd)
