@@ -8,7 +8,11 @@ from mmfl.aggregate.base import (
     partial_sums,
 )
 from mmfl.aggregate.checks import Checks, checked, norm_of
+from mmfl.aggregate.clipped_mean import ClippedMean
 from mmfl.aggregate.mean import Mean
+from mmfl.aggregate.median import Median
+from mmfl.aggregate.multi_krum import MultiKrum
+from mmfl.aggregate.trimmed_mean import TrimmedMean
 from mmfl.config import Family
 
 __all__ = [
@@ -16,14 +20,27 @@ __all__ = [
     "Aggregator",
     "Checks",
     "ChunkSum",
+    "ClippedMean",
     "CollectingAggregator",
     "Mean",
+    "Median",
     "MergingAggregator",
+    "MultiKrum",
+    "TrimmedMean",
     "checked",
     "norm_of",
     "partial_sums",
 ]
 
 AGGREGATORS = Family(
-    name="aggregator", table={"mean": Mean}, needs=("aggregate", "mergeable"), default="mean"
+    name="aggregator",
+    table={
+        "mean": Mean,
+        "median": Median,
+        "trimmed_mean": TrimmedMean,
+        "clipped_mean": ClippedMean,
+        "multi_krum": MultiKrum,
+    },
+    needs=("aggregate", "mergeable"),
+    default="mean",
 )

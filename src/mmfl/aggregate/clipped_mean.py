@@ -1,0 +1,45 @@
+"""The mean of updates none of which is longer than a limit (Sun et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from mmfl.aggregate.checks import norm_of
+from mmfl.aggregate.collected import deltas_of, stepped
+from mmfl.config import Positive, component
+from mmfl.params import Params
+from mmfl.updates import ClientUpdate
+
+__all__ = ["ClippedMean"]
+
+
+@component
+class ClippedMean:
+    """The mean weighted by data size, of changes that are shortened to a common length.
+
+    One client can then move the weights by no more than its share of the examples times the limit.
+
+    Attributes:
+        norm: The limit; by default the median norm of the task's updates in the round.
+    """
+
+    norm: Positive | None = None
+
+    mergeable: ClassVar[Literal[False]] = False
+
+    def aggregate(
+        self, params: Params, updates: Iterable[ClientUpdate], difficulty: float, state: Any
+    ) -> tuple[Params, Any]:
+        """The task's new weights."""
+        given = list(updates)
+        deltas = deltas_of(given)
+        norms = [norm_of(delta) for delta in deltas]
+        limit = self.norm if self.norm is not None else float(np.median(norms or [0.0]))
+        step, examples = np.zeros(params.layout.size), sum(update.examples for update in given)
+        for update, delta, norm in zip(given, deltas, norms, strict=True):
+            shorter = min(1.0, limit / norm) if norm else 1.0
+            step += delta * (shorter * update.examples / examples)
+        return stepped(params, step), state

@@ -1,0 +1,50 @@
+"""What aggregators share that need each update by itself: blocks of coordinates, and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.params import Flat, Params
+from mmfl.updates import ClientUpdate
+
+__all__ = ["coordinatewise", "deltas_of", "stepped"]
+
+Doubles = npt.NDArray[np.float64]
+
+BLOCK = 1 << 14
+"""So many coordinates of all updates are looked at together."""
+
+
+def deltas_of(updates: Iterable[ClientUpdate]) -> list[Flat]:
+    """The changes as flat vectors."""
+    found = []
+    for update in updates:
+        assert isinstance(update.delta, Params), "only checked updates are aggregated"
+        found.append(update.delta.flat)
+    return found
+
+
+def stepped(params: Params, step: Doubles) -> Params:
+    """The weights after a step, in memory of their own."""
+    return Params(params.layout, (params.flat + step).astype(np.float32))
+
+
+def coordinatewise(
+    params: Params, updates: Iterable[ClientUpdate], rule: Callable[[Doubles], Doubles]
+) -> Params:
+    """The weights after a step that a rule makes of the updates, coordinate by coordinate.
+
+    Args:
+        params: The weights.
+        updates: In any number; none changes nothing.
+        rule: From (n updates, some coordinates) to the step in these coordinates.
+    """
+    deltas = deltas_of(updates)
+    step = np.zeros(params.layout.size)
+    for start in range(0, len(step) if deltas else 0, BLOCK):
+        some = slice(start, start + BLOCK)
+        step[some] = rule(np.array([delta[some] for delta in deltas], np.float64))
+    return stepped(params, step)
