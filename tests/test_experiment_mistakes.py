@@ -114,7 +114,13 @@ def test_an_unlikely_key_gets_the_list_of_known_ones() -> None:
         ("engine=local engine.workers=two", ["engine.workers must", '"auto"', "got 'two'"]),
         ("engine=local engine.timeout=0", ["engine.timeout", "got 0"]),
         ("engine=cluster", ["engine.kind", "'cluster'", "inline, local"]),
-        ("aggregator=median", ["aggregator.kind", "'median'"]),
+        ("aggregator=medoid", ["aggregator.kind", "'medoid'"]),
+        (
+            "aggregator={kind='trimmed_mean',trim=0.5}",
+            ["aggregator.trim", "less than 0.5", "got 0.5"],
+        ),
+        ("aggregator={kind='multi_krum',bad=-1}", ["aggregator.bad", "got -1"]),
+        ("aggregator={kind='clipped_mean',norm=0}", ["aggregator.norm", "greater than 0"]),
         (f"clients.active={10**400}", ["clients.active", "got 1000"]),
     ],
 )
