@@ -25,6 +25,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, Val
 from pydantic_core import CoreSchema, core_schema
 
 from mmfl.errors import ConfigError, did_you_mean
+from mmfl.files import read_text
 from mmfl.sentences import location, problem, sentence, short
 
 __all__ = [
@@ -204,7 +205,8 @@ class Family:
         if kind in self.table:
             return self.table[kind]
         if ":" not in kind:
-            raise problem(f"unknown {self.name} {kind!r}; {did_you_mean(kind, self.table)}", "kind")
+            known = did_you_mean(kind, self.table)
+            raise problem(f"unknown {self.name} {short(kind)}; {known}", "kind")
         if not _imports.get():
             raise problem(
                 f"{kind!r} would import code; pass --allow-imports (in Python: "
@@ -255,7 +257,7 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
 def read_file(path: str | Path) -> str:
     """The text of a configuration file; `ConfigError` if there is none."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        return read_text(path, pipes=True)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None

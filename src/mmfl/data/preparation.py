@@ -6,6 +6,7 @@ the data (bytes: 0 to 255), one per channel or feature, or one for all; None lea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Protocol
 
@@ -92,9 +93,16 @@ class Standard:
 
 def _numbers(value: Any) -> Any:
     several = value if isinstance(value, list | tuple) else [value]
-    if not several or not all(type(one) in (int, float) and np.isfinite(one) for one in several):
+    if not several or not all(type(one) in (int, float) and _finite(one) for one in several):
         raise ValueError(f"must be a number or a list of one per channel, got {short(value)}")
     return tuple(map(float, several))
+
+
+def _finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 Numbers = Annotated[

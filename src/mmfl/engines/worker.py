@@ -4,6 +4,7 @@ It reads requests from the socket until that is closed, and answers each one:
 
     setup      experiment, manifest of the data     -> {"ready": true}
     weights    manifest of the weights              (no answer)
+    weigh      task                                 -> how large its model will be, or null
     initial    task                                 -> layout, and the weights as bytes
     train      jobs of one task, slot, merge        -> results (`DONE` each, or reason and detail),
                                                        the delta or the sum in the slot
@@ -84,6 +85,10 @@ class Worker:
         self._weights = attach(self._files["weights"], manifest)
         self._slots = {}
         return None, b""
+
+    def do_weigh(self, task: str) -> tuple[Any, bytes]:
+        """How large a task's model will be."""
+        return {"weighed": self._trainer.weigh(task)}, b""
 
     def do_initial(self, task: str) -> tuple[Any, bytes]:
         """A task's first weights."""

@@ -1,0 +1,135 @@
+"""What the models of an experiment certainly take, from sizes that are known before they are built.
+
+A process that trains holds, for each task, the weights twice (as they are, and as they began),
+their gradients and, with momentum, its buffer: 4 bytes each. Beside them there are the numbers of
+one batch: in training what the layers keep for their gradients, in an evaluation at least what the
+largest layer reads and writes. The coordinator holds all weights and, while a task is aggregated,
+the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
+a task at once. Data, clients and bids are estimated where they are read and drawn
+(`mmfl.data.load`, `mmfl.turns`, `mmfl.recruiting`). Mapped files lie on disk, where
+`mmfl.engines.arena` reserves their space, and are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mmfl.memory import Need
+
+if TYPE_CHECKING:
+    from mmfl.data.arrays import Arrays
+    from mmfl.data.federation import Federation
+    from mmfl.experiment import Experiment
+
+__all__ = ["PROCESS", "Weighed", "model_needs", "worker_needs"]
+
+PROCESS = 100 << 20
+"""What a worker process takes before it has any model: Python, NumPy, torch."""
+
+
+class Weighed(NamedTuple):
+    """How large a model is, in numbers.
+
+    Attributes:
+        weights: All that is aggregated.
+        layer: What its largest layer reads and writes, per example.
+        kept: What its layers keep for their gradients, per example.
+        answers: What its kernel's table of answers has.
+    """
+
+    weights: int
+    layer: int = 0
+    kept: int = 0
+    answers: int = 0
+
+
+def worker_needs(workers: int) -> list[Need]:
+    """So many worker processes, before they have any model."""
+    return [Need(f"engine.workers = {workers:,}: a process", PROCESS, each=True)]
+
+
+def model_needs(
+    experiment: Experiment,
+    federation: Federation,
+    arrays: Mapping[str, Arrays],
+    weighed: Mapping[str, Weighed],
+) -> list[Need]:
+    """What training these models takes.
+
+    Args:
+        experiment: Their settings.
+        federation: Who trains them.
+        arrays: Their data.
+        weighed: How large they are; those of which it is not known are left out.
+    """
+    needs: list[Need] = []
+    number = 2 if experiment.precision == "bf16" else 4  # bytes of one that layers compute
+    some = _clients(federation)
+    held = federation.sizes(some)
+    for column, task in enumerate(federation.tasks):
+        if task not in weighed:
+            continue
+        found, local = weighed[task], experiment.training(task)
+        copies = 4 if local.momentum else 3
+        what = f"task {task!r}: a model of {found.weights:,} weights"
+        needs.append(Need(what, 4 * copies * found.weights, each=True))
+        needs.append(Need(f"{what}, at the coordinator,", 4 * found.weights))
+        if found.answers:
+            classes = f"task {task!r}: a table of {arrays[task].outputs:,} x as many classes"
+            needs.append(
+                Need(f'{classes} (kernel = "fast" has none)', 4 * found.answers, each=True)
+            )
+        needs.append(
+            _batch(experiment, task, found, held[:, column], len(arrays[task].y_test), number)
+        )
+    if weighed:
+        needs.append(_aggregation(experiment, federation, weighed))
+    return needs
+
+
+def _clients(federation: Federation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Some of the clients: enough to know how large a turn is at least."""
+    return np.asarray(federation.clients[:1000], dtype=np.int64)
+
+
+def _batch(
+    experiment: Experiment,
+    task: str,
+    found: Weighed,
+    held: np.ndarray[tuple[int], np.dtype[np.int64]],
+    tested: int,
+    number: int,
+) -> Need:
+    """The larger of a training step and of a step of an evaluation."""
+    shards = held[held > 0]
+    shard = int(shards.min()) if len(shards) else 0
+    local = experiment.training(task)
+    step, judged = min(local.batch_size, shard), min(experiment.evaluate.batch_size, tested)
+    if step * found.kept >= judged * found.layer:
+        what = f"task {task!r}: a batch of {step:,} (local.batch_size = {local.batch_size:,})"
+        return Need(what, number * step * found.kept, each=True)
+    what = f"task {task!r}: a batch of {judged:,} (evaluate.batch_size = "
+    return Need(
+        f"{what}{experiment.evaluate.batch_size:,})", number * judged * found.layer, each=True
+    )
+
+
+def _aggregation(
+    experiment: Experiment, federation: Federation, weighed: Mapping[str, Weighed]
+) -> Need:
+    """Sum and new weights of the largest model, or the updates that some task gets for certain."""
+    largest = max(found.weights for found in weighed.values())
+    both = 12 * largest
+    if experiment.aggregator.mergeable or len(weighed) < len(federation.tasks):
+        return Need("aggregator: the sum of a task's updates", both)
+    places, rate = federation.able(), experiment.clients.active
+    able = len(federation.clients) if places is None else len(places)
+    if experiment.recruitment is not None or not isinstance(rate, float):
+        return Need("aggregator: a task's new weights", both)
+    turns = -(-round(rate * able) // len(federation.tasks))  # of the task that has most
+    smallest = min(found.weights for found in weighed.values())
+    what = f"aggregator: {turns:,} updates of {smallest:,} weights, which it needs all at once,"
+    return Need(what, both + 4 * turns * smallest)
