@@ -7,15 +7,15 @@ structure (a key, a value, a cell), and sometimes in its bytes.
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import tomli_w
-from seeds import Table, bid_tables, experiments, instance, markets, schema, words
+from damage import damaged
+from seeds import Table, experiments, instance, markets, schema, words
+from tables import bid_table, change_cells, written
 
 from mmfl.rng import Stream, stream
 
@@ -263,79 +263,6 @@ def _toml(tree: Table) -> bytes:
         return f"unwritable = {error!r}\n".encode()
 
 
-# Bytes
-
-
-def _flip(data: bytearray, rng: Stream) -> None:
-    for _ in range(int(rng.integers(1, 4))):
-        if data:
-            data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
-
-
-def _cut(data: bytearray, rng: Stream) -> None:
-    del data[int(rng.integers(len(data) + 1)) :]
-
-
-def _insert(data: bytearray, rng: Stream) -> None:
-    junk: list[bytes] = [
-        *(b"\x00", b"\xff\xfe", b"\xc3\x28", b"\xed\xa0\x80", b"\r", b"\n", b'"', b"'''", b'"""'),
-        *(b"=", b"[[", b"]]", b"#", b",", b"\\", b"\x1b[31m", b"\x7f", b"{", b"}", b"1e9999", b";"),
-        bytes(rng.integers(256, size=12, dtype="uint8")),
-        b"[" * int(rng.integers(1, 3000)),
-        b"x = " + b"[" * 2000 + b"]" * 2000 + b"\n",
-        b"9" * int(rng.integers(1, 6000)),
-        b"a" * int(rng.integers(1, 200_000)),
-        b"\xe2\x80\xa8",
-        b"\xef\xbb\xbf",
-    ]
-    at = int(rng.integers(len(data) + 1))
-    data[at:at] = _one(junk, rng)
-
-
-def _lines(data: bytearray, rng: Stream) -> None:
-    """A line twice, gone, or elsewhere."""
-    lines = bytes(data).split(b"\n")
-    line = lines.pop(int(rng.integers(len(lines))))
-    for _ in range(int(rng.integers(3))):
-        lines.insert(int(rng.integers(len(lines) + 1)), line)
-    data[:] = b"\n".join(lines)
-
-
-def _encoded(data: bytearray, rng: Stream) -> None:
-    """Another encoding, other line ends, a byte-order mark."""
-    text = bytes(data).decode("utf-8", "replace")
-    made: list[bytes] = [
-        *(text.encode("utf-16"), text.encode("utf-32"), text.encode("latin-1", "replace")),
-        b"\xef\xbb\xbf" + bytes(data),
-        bytes(data).replace(b"\n", b"\r\n"),
-        bytes(data).replace(b"\n", b"\r"),
-        bytes(data).replace(b" ", b"\xc2\xa0"),
-        bytes(data).replace(b'"', "“".encode()),
-        b"",
-        b"\n\n\n",
-    ]
-    data[:] = _one(made, rng)
-
-
-BYTES: dict[str, Callable[[bytearray, Stream], None]] = {
-    "flip": _flip,
-    "cut": _cut,
-    "insert": _insert,
-    "lines": _lines,
-    "encoding": _encoded,
-}
-
-
-def damaged(content: bytes, rng: Stream, share: float) -> tuple[bytes, list[str]]:
-    """The bytes, damaged in that share of all cases."""
-    data, done = bytearray(content), []
-    while rng.random() < share:
-        name = _one(list(BYTES), rng)
-        BYTES[name](data, rng)
-        done.append(name)
-    return bytes(data), done
-
-
 # Cases
 
 
@@ -379,111 +306,9 @@ def bids_case(seed: int, number: int) -> Case:
         content, hurt = damaged(_toml(tree), rng, 0.15)
         name, keys = "case.toml", frozenset(_keys(tree)) | words() | {"correlation"}
     else:
-        cells = bid_tables(rng)
-        done = _change_cells(cells, rng)
-        content, hurt = damaged(_written(cells, rng), rng, 0.3)
+        cells = bid_table(rng)
+        done = change_cells(cells, rng)
+        content, hurt = damaged(written(cells, rng), rng, 0.3)
         name, keys = "case.csv", frozenset[str]()
     arguments = ("auction", command, name, *options)
     return Case(arguments, name, content, (*done, *hurt), keys)
-
-
-CELLS = (
-    *(
-        "",
-        " ",
-        "-1",
-        "-0",
-        "0",
-        "nan",
-        "NaN",
-        "inf",
-        "-inf",
-        "Infinity",
-        "1e400",
-        "1e308",
-        "1.7e308",
-    ),
-    *(
-        "5e-324",
-        "1e-400",
-        "0x10",
-        "1_000",
-        "1,5",
-        "1.2.3",
-        "--1",
-        "+3",
-        ".",
-        ".5",
-        "5.",
-        "1e",
-        "e5",
-    ),
-    *("1d5", "abc", "é", "١٢٣", "½", "null", "None", "true", '"', '""', '"a', 'a"b', "'1'", "1;2"),
-    *(
-        "9" * 400,
-        "0." + "1" * 400,
-        "1" * 5000,
-        "=1+1",
-        "1 2",
-        "\x00",
-        "\x1a",
-        "#",
-        "1%",
-        "$5",
-        "a\nb",
-    ),
-)
-
-
-SOUND = (
-    *("", " ", "0", "-0", "inf", "Infinity", "1e308", "1.7e308", "5e-324", "1e-400", "+3", ".5"),
-    *("5.", "0." + "1" * 400, "0.1", "0.30000000000000004", "1e-300", "1e15", "9" * 300, "1E5"),
-)
-
-
-def _cell(rng: Stream) -> str:
-    return str(_one(SOUND if rng.random() < 0.5 else CELLS, rng))
-
-
-def _change_cells(cells: list[list[str]], rng: Stream) -> list[str]:
-    """Damage a table of cells, in place."""
-    done = []
-    for _ in range(int(rng.integers(0, 4))):
-        row = int(rng.integers(len(cells)))
-        line = cells[row]
-        column = int(rng.integers(max(1, len(line))))
-        match int(rng.integers(9)):
-            case 0 | 1 | 2 | 3 if line:
-                line[column] = _cell(rng)
-                done.append(f"cell {row}, {column}")
-            case 4 if line:
-                del line[column]
-                done.append(f"cell {row}, {column} gone")
-            case 5:
-                line.insert(column, _cell(rng))
-                done.append(f"cell {row}, {column} more")
-            case 6:
-                cells.insert(int(rng.integers(len(cells) + 1)), list(line))
-                done.append(f"row {row} twice")
-            case 7:
-                cells.insert(row, [])
-                done.append(f"empty line {row}")
-            case _:
-                for each in cells[1:]:
-                    if column < len(each):
-                        each[column] = _cell(rng)
-                done.append(f"column {column}")
-    return done
-
-
-def _written(cells: list[list[str]], rng: Stream) -> bytes:
-    """As text, in one of the ways in which programs write such tables."""
-    separator = str(rng.choice([",", ";", "\t", "|", " "], p=[0.9, 0.03, 0.03, 0.02, 0.02]))
-    ends = str(rng.choice(["\n", "\r\n", "\r"], p=[0.8, 0.17, 0.03]))
-    every = rng.random() < 0.1
-    if rng.random() < 0.5:
-        return ends.join(separator.join(line) for line in cells).encode() + ends.encode()
-    text = io.StringIO()
-    quoting: Literal[0, 1] = csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL
-    csv.writer(text, delimiter=separator, lineterminator=ends, quoting=quoting).writerows(cells)
-    return text.getvalue().encode()

@@ -23,7 +23,10 @@ from pathlib import Path
 from furniture import furnish
 from mutations import Case
 
-__all__ = ["Outcome", "Sandbox", "warm_up"]
+__all__ = ["MEMORY", "SECONDS", "Ended", "Outcome", "Sandbox", "warm_up"]
+
+Ended = tuple[int, str, str, float, bool]
+How = Callable[[Callable[[], None], Path], Ended]
 
 MEMORY = 6 << 30
 SECONDS = 60.0
@@ -74,10 +77,16 @@ def warm_up() -> None:
 
 
 class Sandbox:
-    """A folder in which commands run, and which they must leave as it was."""
+    """A folder in which commands run, and which they must leave as it was.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: It is made, and so is whatever `furnish` puts into it.
+        how: How a piece of work is done, here or elsewhere.
+    """
+
+    def __init__(self, folder: Path, how: How | None = None) -> None:
         self.folder = folder
+        self._how = how or _forked
         furnish(folder)
         self._before = _listing(folder)
 
@@ -89,7 +98,7 @@ class Sandbox:
         if case.content is not None:
             path.write_bytes(case.content)
         try:
-            found = _forked(lambda: _command(case, self.folder, main), self.folder.parent)
+            found = self._how(lambda: _command(case, self.folder, main), self.folder.parent)
         finally:
             if case.content is not None:
                 path.unlink(missing_ok=True)
@@ -109,7 +118,7 @@ def _command(case: Case, folder: Path, main: Callable[[], None]) -> None:
     main()
 
 
-def _forked(work: Callable[[], None], outside: Path) -> tuple[int, str, str, float, bool]:
+def _forked(work: Callable[[], None], outside: Path) -> Ended:
     """Exit code, output, complaints, seconds, and whether it took too long."""
     names = [outside / f"{os.getpid()}.{end}" for end in ("out", "err")]
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) for name in names]

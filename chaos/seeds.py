@@ -17,7 +17,7 @@ from typing import Any
 from mmfl.experiment import Experiment
 from mmfl.rng import Stream
 
-__all__ = ["MARKET", "Table", "bid_tables", "experiments", "instance", "markets", "schema", "words"]
+__all__ = ["Table", "experiments", "instance", "markets", "schema", "words"]
 
 _IMPORTED = re.compile(r"'kind': '[\w.]+:\w+'")  # refused at once, whatever else is said
 HOUSE = Path(__file__).resolve().parent.parent
@@ -141,29 +141,30 @@ def _snippets() -> Iterator[Table]:
                 continue
 
 
-def instance(part: Mapping[str, Any], rng: Stream, depth: int = 0) -> Any:
+def instance(part: Mapping[str, Any], rng: Stream) -> Any:
     """A value that (mostly) fits a part of the schema; None where the schema wants null."""
     if "$ref" in part:
-        return instance(schema()["$defs"][part["$ref"].rsplit("/", 1)[1]], rng, depth)
+        return instance(schema()["$defs"][part["$ref"].rsplit("/", 1)[1]], rng)
     if "anyOf" in part:
-        return instance(_one(part["anyOf"], rng), rng, depth)
+        full = [one for one in part["anyOf"] if "additionalProperties" in one or "$ref" in one]
+        return instance(_one(full if full and rng.random() < 0.8 else part["anyOf"], rng), rng)
     if "const" in part:
         return part["const"]
     if "enum" in part:
         return _one(part["enum"], rng)
     match part.get("type"):
         case "object" if "properties" in part:
-            return _object(part, rng, depth)
+            return _object(part, rng)
         case "object":
             inner = part.get("additionalProperties")
-            made = {n: instance(inner, rng, depth + 1) for n in ("dense", "image")} if inner else {}
+            made = {n: instance(inner, rng) for n in ("dense", "image")} if inner else {}
             return made
         case "array" if "prefixItems" in part:
-            return [instance(each, rng, depth + 1) for each in part["prefixItems"]]
+            return [instance(each, rng) for each in part["prefixItems"]]
         case "array":
             least = part.get("minItems", 0)
             count = int(rng.integers(least, max(least, part.get("maxItems", 4)) + 1))
-            return [instance(part["items"], rng, depth + 1) for _ in range(count)]
+            return [instance(part["items"], rng) for _ in range(count)]
         case "integer":
             return int(rng.integers(_low(part, 0), 40))
         case "number":
@@ -176,11 +177,11 @@ def instance(part: Mapping[str, Any], rng: Stream, depth: int = 0) -> Any:
     return None
 
 
-def _object(part: Mapping[str, Any], rng: Stream, depth: int) -> Table:
+def _object(part: Mapping[str, Any], rng: Stream) -> Table:
     made = {}
     for name, inner in part["properties"].items():
-        if name in part.get("required", ()) or rng.random() < 0.6 / (1 + depth):
-            value = instance(inner, rng, depth + 1)
+        if name in part.get("required", ()) or rng.random() < 0.5:
+            value = instance(inner, rng)
             if value is not None:
                 made[name] = value
     return made
@@ -192,18 +193,3 @@ def _low(part: Mapping[str, Any], default: float) -> Any:
 
 def _one(choices: Sequence[Any], rng: Stream) -> Any:
     return choices[int(rng.integers(len(choices)))]
-
-
-def bid_tables(rng: Stream) -> list[list[str]]:
-    """The cells of a table of bids: a header, and a line for each client."""
-    tasks, clients = int(rng.integers(1, 6)), int(rng.integers(0, 30))
-    named = bool(rng.random() < 0.7)
-    ids = _one(["client", "user", "id", "name", "", "Client"], rng)
-    header = [*([ids] if named else []), *(f"task {s}" for s in range(tasks))]
-    whole = bool(rng.random() < 0.5)
-    rows = []
-    for k in range(clients):
-        cells = [f"{rng.random():.{int(rng.integers(0, 6))}f}" for _ in range(tasks)]
-        cells = ["" if rng.random() < 0.1 else cell for cell in cells]
-        rows.append([*([str(k) if whole else f"client {k}"] if named else []), *cells])
-    return [header, *rows]

@@ -267,8 +267,21 @@ def read_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text; `ConfigError` if it is none."""
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ConfigError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        where = f"(at line {_deepest(text)})"
+        raise ConfigError(f"not valid TOML: too many brackets inside each other {where}") from None
+
+
+def _deepest(text: str) -> int:
+    """The number of the first line at whose end most brackets are open, or that opens most."""
+    depth, found = 0, (0, 1)
+    for number, line in enumerate(text.split("\n"), 1):
+        opened = sum(map(line.count, "[{"))
+        found = max(found, (depth + opened, number), key=lambda pair: pair[0])
+        depth = max(0, depth + opened - sum(map(line.count, "]}")))
+    return found[1]
 
 
 def dump(value: Any) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mmfl.errors import ResourceError
 
-__all__ = ["Memory", "Need", "ran_out", "refuse", "size"]
+__all__ = ["Memory", "Need", "left_in_groups", "ran_out", "refuse", "size"]
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
@@ -54,7 +54,7 @@ class Memory:
     def now(cls) -> Memory:
         """As it is now."""
         swap = _meminfo("SwapFree") or 0
-        shared = [_meminfo("MemAvailable"), *_left_in_groups()]
+        shared = [_meminfo("MemAvailable"), *left_in_groups()]
         known = [found for found in shared if found is not None]
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit == resource.RLIM_INFINITY:
@@ -84,18 +84,17 @@ def refuse(needs: Sequence[Need], *, workers: int = 0, memory: Memory | None = N
         (theirs, room.child, each, "are a process's limit (ulimit -v)"),
     ):
         if limit is not None and needed > limit:
-            worst = max(to_blame, key=lambda n: n.bytes * (workers if n in each else 1))
-            raise ResourceError(_sentence(worst, needed, limit, left, workers if each else 0))
+            worst = max(to_blame, key=lambda need: need.bytes * _times(need, workers))
+            many = f" in each of {workers:,} worker processes" if worst in each else ""
+            alone = worst.bytes * _times(worst, workers) > limit
+            rest = "" if alone else f", and everything together {size(needed)}"
+            text = f"{worst.what} needs about {size(worst.bytes)}{many}{rest}"
+            raise ResourceError(f"{text}; {size(limit)} {left}")
 
 
-def _sentence(worst: Need, needed: int, limit: int, left: str, workers: int) -> str:
-    alone = worst.bytes * (workers if worst.each and workers else 1)
-    text = f"{worst.what} needs about {size(worst.bytes)}"
-    if worst.each and workers:
-        text += f" in each of {workers:,} worker processes"
-    if alone <= limit:
-        text += f", and everything together {size(needed)}"
-    return f"{text}; {size(limit)} {left}"
+def _times(need: Need, workers: int) -> int:
+    """How often a need arises."""
+    return workers if need.each and workers else 1
 
 
 def size(number: int) -> str:
@@ -104,14 +103,11 @@ def size(number: int) -> str:
     >>> size(21_300_000_000)
     '21 GB'
     """
-    amount, unit = float(number), 0
+    amount, unit = float(min(number, 10**24)), 0
     while amount >= 999.5 and unit + 1 < len(_UNITS):
         amount, unit = amount / 1000, unit + 1
-    return (
-        f"{amount:.1f} {_UNITS[unit]}"
-        if amount < 9.95 and unit
-        else f"{amount:,.0f} {_UNITS[unit]}"
-    )
+    digits = 1 if amount < 9.95 and unit else 0
+    return f"{amount:,.{digits}f} {_UNITS[unit]}"
 
 
 def ran_out(error: BaseException) -> str | None:
@@ -140,7 +136,7 @@ def _physical() -> int | None:
         return None
 
 
-def _left_in_groups(
+def left_in_groups(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> Iterator[int]:
     """What is left of each limit on this process's control group and on those around it.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mmfl.aggregate import AGGREGATORS
 from mmfl.memory import Need
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Weighed(NamedTuple):
 
 def worker_needs(workers: int) -> list[Need]:
     """So many worker processes, before they have any model."""
-    return [Need(f"engine.workers = {workers:,}: a process", PROCESS, each=True)]
+    return [Need(f"engine.workers = {workers:,}", PROCESS, each=True)]
 
 
 def model_needs(
@@ -121,15 +122,18 @@ def _aggregation(
     experiment: Experiment, federation: Federation, weighed: Mapping[str, Weighed]
 ) -> Need:
     """Sum and new weights of the largest model, or the updates that some task gets for certain."""
-    largest = max(found.weights for found in weighed.values())
-    both = 12 * largest
-    if experiment.aggregator.mergeable or len(weighed) < len(federation.tasks):
-        return Need("aggregator: the sum of a task's updates", both)
-    places, rate = federation.able(), experiment.clients.active
+    task = max(weighed, key=lambda name: weighed[name].weights)
+    what = f"task {task!r}: the sum of updates of {weighed[task].weights:,} weights"
+    sums = Need(what, 12 * weighed[task].weights)
+    rate = experiment.clients.active
+    known = len(weighed) == len(federation.tasks) and isinstance(rate, float)
+    if experiment.aggregator.mergeable or experiment.recruitment is not None or not known:
+        return sums
+    assert isinstance(rate, float)
+    places = federation.able()
     able = len(federation.clients) if places is None else len(places)
-    if experiment.recruitment is not None or not isinstance(rate, float):
-        return Need("aggregator: a task's new weights", both)
     turns = -(-round(rate * able) // len(federation.tasks))  # of the task that has most
     smallest = min(found.weights for found in weighed.values())
-    what = f"aggregator: {turns:,} updates of {smallest:,} weights, which it needs all at once,"
-    return Need(what, both + 4 * turns * smallest)
+    kind = AGGREGATORS.kind_of(experiment.aggregator)
+    what = f"aggregator.kind = {kind!r}, to which a task's updates ({turns:,}) come all at once,"
+    return Need(what, sums.bytes + 4 * turns * smallest)

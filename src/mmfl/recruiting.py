@@ -99,7 +99,7 @@ class Recruiting:
 
     def asked(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
         """The bids of these clients for these tasks."""
-        what = f"clients.count = {len(clients):,}: the auction of {len(tasks)} tasks"
+        what = f"clients.count = {len(clients):,} with an auction of {len(tasks)} tasks"
         refuse([Need(what, bytes_needed(len(clients), len(tasks)))])
         if isinstance(self.bids, Csv):
             return _matched(self.bids.read(), tasks, clients, self.bids.path)

@@ -78,7 +78,7 @@ class Population:
         rate = experiment.clients.active
         if isinstance(rate, float):
             active = round(rate * count)
-            what = f"clients.active = {rate:g}: {active:,} active clients"
+            what = f"clients.active = {rate:g}, which means {active:,} clients a round,"
             refuse([Need(what, (_TURN + 9 * len(federation.tasks)) * active)])
         rates = np.array(() if isinstance(rate, float) else rate)
         return cls(federation, experiment, places, count, rates, recruited)

@@ -147,7 +147,7 @@ class Synthetic:
     shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)] = (16,)
     train: Count = 2000
     test: Count = 500
-    noise: NonNegative = 1.0
+    noise: Annotated[NonNegative, Field(le=1e30)] = 1.0
     seed: Natural = 0
 
     def bytes_needed(self, data_dir: Path | None) -> int:

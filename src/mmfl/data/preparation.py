@@ -6,7 +6,6 @@ the data (bytes: 0 to 255), one per channel or feature, or one for all; None lea
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Annotated, Any, Protocol
 
@@ -25,6 +24,9 @@ __all__ = ["NORMALIZATIONS", "Augment", "Auto", "Given", "Half", "Normalize", "N
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Scaling = tuple[Floats, Floats] | None
+
+_MOST = 1e30
+"""No mean or deviation is larger, and no deviation smaller than its inverse: float32 ends there."""
 
 
 class Normalize(Protocol):
@@ -93,16 +95,11 @@ class Standard:
 
 def _numbers(value: Any) -> Any:
     several = value if isinstance(value, list | tuple) else [value]
-    if not several or not all(type(one) in (int, float) and _finite(one) for one in several):
+    if not several or not all(type(one) in (int, float) and one == one for one in several):  # noqa: PLR0124
         raise ValueError(f"must be a number or a list of one per channel, got {short(value)}")
+    if not all(abs(one) <= _MOST for one in several):
+        raise ValueError(f"must be between {-_MOST:g} and {_MOST:g}, got {short(value)}")
     return tuple(map(float, several))
-
-
-def _finite(number: float) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # a whole number beyond all floats
-        return False
 
 
 Numbers = Annotated[
@@ -127,6 +124,8 @@ class Given:
     def __post_init__(self) -> None:
         if min(self.std) <= 0:
             raise ValueError(f"std must be above 0, got {min(self.std):g}")
+        if min(self.std) < 1 / _MOST:
+            raise ValueError(f"std must be at least {1 / _MOST:g}, got {min(self.std):g}")
 
     def scaling(self, data: Arrays) -> Scaling:
         """In the data's units."""

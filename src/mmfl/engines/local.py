@@ -65,7 +65,8 @@ _OURS = ("aggregator", "allocator", "engine", "local", "recruitment", "score")
 
 
 def _workers(value: Any) -> Any:
-    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value == "auto" or (whole and 1 <= value < 2**31):
         return value
     raise ValueError(f'must be a whole number >= 1 or "auto", got {short(value)}')
 

@@ -33,6 +33,7 @@ from mmfl.data import Arrays
 from mmfl.engines.arena import attach
 from mmfl.errors import EngineError, MmflError
 from mmfl.experiment import Experiment
+from mmfl.memory import ran_out
 from mmfl.params import Params
 from mmfl.train.trainer import Trainer
 from mmfl.updates import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork
@@ -63,7 +64,7 @@ class Worker:
             except MmflError as error:
                 reply = {"error": str(error)}
             except Exception as error:
-                reply = {"error": f"{type(error).__name__}: {error}"}
+                reply = {"error": ran_out(error) or f"{type(error).__name__}: {error}"}
             if reply is not None:
                 self._connection.send_bytes(json.dumps(reply | {"frame": bool(frame)}).encode())
                 if frame:

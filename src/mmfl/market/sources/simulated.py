@@ -120,7 +120,7 @@ class Market:
 
     def bids(self, seed: int | None = None) -> Bids:
         """The bids, or those of another seed."""
-        what = f"clients = {self.clients:,}: an auction of {len(self.tasks)} tasks"
+        what = f"clients = {self.clients:,} with an auction of {len(self.tasks)} tasks"
         refuse([Need(what, bytes_needed(self.clients, len(self.tasks)))])
         return simulated_bids(
             self.tasks,
