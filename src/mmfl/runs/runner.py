@@ -13,7 +13,6 @@ import numpy as np
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.loop import Rounds, rounds
-from mmfl.market.sources.simulated import ids_of
 from mmfl.runs.awards import Hiring, hiring, save_recruitment, settle
 from mmfl.runs.result import Run
 from mmfl.runs.store import RunStore, free_folder
@@ -73,7 +72,7 @@ class StoredRounds(Rounds):
             # Whatever is wrong with data, clients or models shows here, before a folder is made.
             population = Population.of(engine.federation, engine.experiment)
             hired = population.recruited
-            ids = ids_of(engine.federation.clients if hired else ()).astype(np.int64)
+            ids = np.asarray(engine.federation.clients if hired else (), dtype=np.int64)
             state = State.first(engine.initial(), engine.experiment.lineage)
             with closing(self._create(engine, wanted)) as store:
                 store.note(seconds_setup=repr(time.perf_counter() - start))
