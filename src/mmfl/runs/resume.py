@@ -10,8 +10,9 @@ from __future__ import annotations
 import tomllib
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from mmfl.checkpoints import Vault, write_whole
 from mmfl.config import dump
 from mmfl.errors import ConfigError, MmflWarning, StoreError
 from mmfl.experiment import Experiment
+from mmfl.runs.awards import Hiring, hiring
 from mmfl.runs.claim import Claim
 from mmfl.runs.environment import as_json, environment_now
 from mmfl.runs.plan import clear_beginning
@@ -38,62 +40,61 @@ class Begun:
     """A run that was begun before; this process alone may write into its directory.
 
     Attributes:
-        store: Its directory, opened for writing.
+        folder: Its directory.
         experiment: What it is to do now, resolved.
+        hiring: Its auction, if it had one.
         finished: Whether nothing is left to do.
     """
 
-    store: RunStore
+    folder: Path
     experiment: Experiment
+    hiring: Hiring | None
     finished: bool
+    _claim: Claim
 
-    def go_on(self, engine: Engine, first: State) -> State:
-        """The state from which it goes on; the directory is back at that state's round.
+    def close(self) -> None:
+        """Let others have the directory."""
+        self._claim.close()
+
+    def go_on(self, engine: Engine, first: State) -> tuple[RunStore, State]:
+        """The directory, opened for writing, and the state to whose round it went back.
 
         Args:
             engine: That will train.
             first: The state before round one, if there is nothing better.
         """
-        self._refuse_other_data(engine.data() | self.experiment.files())
-        vault = Vault(self.store.folder / "checkpoints", keep=self.experiment.checkpoints.keep)
-        found = vault.newest(noted=self.store.meta().get("checkpoint", ""), fits=self._complaint)
-        state = first if found.state is None else found.state
-        for sentence in found.damaged.values():
-            where = f"the one of round {state.round}" if state.round else "the beginning"
-            _warn(f"{sentence}, so the run goes on from {where}")
-        if state.lineage != first.lineage:
-            raise StoreError(
-                f"checkpoint {found.name!r} in {str(self.store.folder)!r} was written for another "
-                "experiment, or by another version of mmfl"
-            )
-        self.store.rewind(state.round)
-        vault.forget_after(state.round)
-        self._rewrite(state.round)
-        return state
+        with ExitStack() as stack:
+            store = stack.enter_context(closing(RunStore.reopen(self.folder, self._claim)))
+            self._refuse_other_data(store.data(), engine.data() | self.experiment.files())
+            vault = Vault(self.folder / "checkpoints", keep=self.experiment.checkpoints.keep)
+            noted = store.meta().get("checkpoint", "")
+            found = vault.newest(noted=noted, fits=partial(_complaint, store))
+            state = first if found.state is None else found.state
+            for sentence in found.damaged.values():
+                where = f"the one of round {state.round}" if state.round else "the beginning"
+                _warn(f"{sentence}, so the run goes on from {where}")
+            if state.lineage != first.lineage:
+                raise StoreError(
+                    f"checkpoint {found.name!r} in {str(self.folder)!r} was written for another "
+                    "experiment, or by another version of mmfl"
+                )
+            store.rewind(state.round)
+            vault.forget_after(state.round)
+            self._rewrite(store, state.round)
+            stack.pop_all()
+        return store, state
 
-    def _complaint(self, state: State) -> str | None:
-        """Why a state is not one of this run's, whose rounds may have been lost in a power cut."""
-        told = self.store.rows("SELECT chain FROM round WHERE round = ?", state.round)
-        count = self.store.rows("SELECT count(*) FROM round WHERE round <= ?", state.round)
-        if not told or count[0][0] != state.round:
-            return "is of a round that the run's database does not have"
-        if told[0][0] != state.chain:
-            return "has another history than the run's database"
-        return None
-
-    def _refuse_other_data(self, now: Mapping[str, str]) -> None:
-        was = self.store.data()
+    def _refuse_other_data(self, was: Mapping[str, str], now: Mapping[str, str]) -> None:
         other = sorted(name for name, digest in was.items() if now.get(name, digest) != digest)
         if other:
             raise StoreError(
-                f"{str(self.store.folder)!r} was begun with other data for {', '.join(other)}, so "
-                "it cannot go on; choose another folder (--out)"
+                f"{str(self.folder)!r} was begun with other data for {', '.join(other)}, so it "
+                "cannot go on; choose another folder (--out)"
             )
 
-    def _rewrite(self, after: int) -> None:
+    def _rewrite(self, store: RunStore, after: int) -> None:
         """Say that it goes on, with what, and for how long."""
-        folder, told = self.store.folder, self.store.environment()
-        now = environment_now()
+        folder, told, now = self.folder, store.environment(), environment_now()
         for name, version in now["versions"].items():
             was = told.get("versions", {}).get(name, version)
             if was != version:
@@ -107,7 +108,18 @@ class Begun:
             write_whole(folder / "experiment.toml", self.experiment.to_toml().encode())
         except OSError as error:
             raise StoreError(f"cannot write into {str(folder)!r}: {error.strerror}") from None
-        self.store.sign(self.experiment.rounds)
+        store.sign(self.experiment.rounds)
+
+
+def _complaint(store: RunStore, state: State) -> str | None:
+    """Why a state is not one of a run's, whose last rounds may have been lost in a power cut."""
+    told = store.rows("SELECT chain FROM round WHERE round = ?", state.round)
+    count = store.rows("SELECT count(*) FROM round WHERE round <= ?", state.round)
+    if not told or count[0][0] != state.round:
+        return "is of a round that the run's database does not have"
+    if told[0][0] != state.chain:
+        return "has another history than the run's database"
+    return None
 
 
 def begun(folder: Path, experiment: Experiment) -> Begun | None:
@@ -126,21 +138,16 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
         if not any(folder.iterdir()):
             claim.close()
             return None
-        store = RunStore.reopen(folder, claim)
-    except BaseException:
-        claim.close()
-        raise
-    try:
+        with closing(RunStore.open(folder)) as store:
+            meta, had = store.meta(), hiring(store)
         experiment = experiment.resolved()
-        stored = _stored(folder / "experiment.toml")
-        _refuse_changes(folder, stored, experiment)
-        meta = store.meta()
+        _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
         if status_of(meta) == "running" and claim.weak:
             raise StoreError(f"{str(folder)!r} is being run by process {meta.get('pid')}")
         done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
-        return Begun(store, experiment, done)
+        return Begun(folder, experiment, had, done, claim)
     except BaseException:
-        store.close()
+        claim.close()
         raise
 
 

@@ -79,9 +79,9 @@ class StoredRounds(Rounds):
         with ExitStack() as stack:
             before = begun(self.folder, experiment) if resume else None
             if before is not None:
-                stack.enter_context(closing(before.store))
+                stack.enter_context(closing(before))
                 if before.finished:
-                    self.after, self.hiring = experiment.rounds, hiring(before.store)
+                    self.after, self.hiring = experiment.rounds, before.hiring
                     yield cast(Any, None)  # to `start`
                     return
             elif wanted is None:
@@ -92,9 +92,10 @@ class StoredRounds(Rounds):
             population = Population.of(engine.federation, engine.experiment)
             state = State.first(engine.initial(), engine.experiment.lineage)
             if before is not None:
-                store, state = before.store, before.go_on(engine, state)
+                store, state = before.go_on(engine, state)
             else:
-                store = stack.enter_context(closing(self._create(engine, wanted)))
+                store = self._create(engine, wanted)
+            stack.enter_context(closing(store))
             store.note(seconds_setup=repr(time.perf_counter() - start))
             self.after = state.round
             yield from self._play(engine, population, store, state)
@@ -130,9 +131,10 @@ class StoredRounds(Rounds):
                 store.note(reason=f"{type(error).__name__}: {error}")
             raise
         finally:
-            with suppress(StoreError):  # what is wrong with the disk has been said
+            with suppress(StoreError):  # if it was the disk, that has been said
                 if status != "finished":
                     saving.save()
+            with suppress(StoreError):
                 store.note(status=status)
             store.seal()
 
