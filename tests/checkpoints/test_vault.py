@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mutilations import WAYS, mutilate
 
 from helpers import one_line
 from mmfl.checkpoints import Vault, files
@@ -124,36 +125,7 @@ def test_one_that_does_not_fit_is_passed_over():
 
 
 def mutilations() -> st.SearchStrategy:
-    return st.tuples(
-        st.sampled_from(["flip", "cut", "remove", "empty", "grow", "swap", "zero"]),
-        st.integers(0, 2**31),
-        st.integers(0, 7),
-    )
-
-
-def mutilate(folder: Path, how: str, where: int, bit: int, paths: list[Path]) -> None:
-    """One of the ways in which files come to harm."""
-    path = paths[where % len(paths)]
-    body = bytearray(path.read_bytes())
-    at = where // len(paths) % max(1, len(body))
-    match how:
-        case "flip":
-            body[at] ^= 1 << bit
-        case "cut":
-            del body[at:]
-        case "empty":
-            body.clear()
-        case "grow":
-            body += bytes(1 + bit)
-        case "zero":
-            body[at : at + 512] = b"\0" * len(body[at : at + 512])
-    if how == "remove":
-        path.unlink()
-    elif how == "swap":
-        other = paths[(where + 1 + bit) % len(paths)]
-        path.write_bytes(other.read_bytes())
-    else:
-        path.write_bytes(body)
+    return st.tuples(st.sampled_from(WAYS), st.integers(0, 2**31), st.integers(0, 7))
 
 
 @given(mutilations())
@@ -164,7 +136,7 @@ def test_no_mutilation_goes_unnoticed(tmp_path_factory, mutilation):
     newest = json.loads((folder / names[-1]).read_bytes())["files"].values()
     paths = [folder / names[-1], *(folder / entry["file"] for entry in newest)]
     before = {path: path.read_bytes() for path in paths}
-    mutilate(folder, *mutilation, paths)
+    mutilate(paths, *mutilation)
     changed = {path for path in paths if not path.exists() or path.read_bytes() != before[path]}
     found = Vault(folder, keep=3).newest(noted=names[-1])
     assert (found.name == names[-1]) == (not changed)
