@@ -15,14 +15,9 @@ from mmfl.data.load import Shelf
 from mmfl.errors import ConfigError, StoreError
 from mmfl.experiment import Experiment
 from mmfl.runs.result import Run
-from mmfl.runs.store import RunStore
+from mmfl.runs.store import BEGINNING, RunStore
 
 __all__ = ["Hashes", "OtherRunError", "Planned", "Step", "clear_beginning", "firsts", "holds"]
-
-
-_FIRST = {"experiment.toml", "environment.json", "environment.json.part"} | {
-    f"run.sqlite{part}" for part in ("", "-journal", "-shm", "-wal")
-}
 
 
 class OtherRunError(StoreError):
@@ -129,7 +124,7 @@ def _what(name: str) -> str:
 
 def _unsigned(folder: Path) -> bool:
     """Whether this is a run's directory in which no process has put its number yet."""
-    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= _FIRST:
+    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= {*BEGINNING}:
         return False
     try:
         with closing(RunStore.open(folder)) as store:

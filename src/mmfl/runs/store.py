@@ -24,7 +24,7 @@ import sqlite3
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,19 @@ from mmfl.runs.environment import as_json, environment_now
 from mmfl.state import RoundRecord, State
 
 __all__ = [
+    "BEGINNING",
     "RunStore",
     "free_folder",
     "last_folder",
     "pack_assignments",
     "unpack_assignments",
 ]
+
+BEGINNING = (
+    *("experiment.toml", "environment.json", "environment.json.part"),
+    *(f"run.sqlite{part}" for part in ("", "-journal", "-shm", "-wal")),
+)
+"""The files of a run that has only just begun."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -143,19 +150,24 @@ class RunStore:
             data: From task name to the SHA-256 of its data.
         """
         cls.refuse_taken(folder)
-        with _trouble("create", folder):
+        with _trouble("create", folder), ExitStack() as undo:
             folder.mkdir(parents=True, exist_ok=True)
+            undo.callback(_remove_if_empty, folder)
             claim = Claim(folder)
+            undo.callback(claim.close)
             with (folder / "experiment.toml").open("x", encoding="utf-8") as file:
+                undo.callback(_remove_beginning, folder)  # from here on it is ours
                 file.write(experiment.to_toml())
             environment = environment_now() | {"data": dict(data or {})}
             write_whole(folder / "environment.json", as_json(environment))
             database = _connect(folder / "run.sqlite")
+            undo.callback(database.close)
             database.executescript(_SCHEMA)
             database.executemany("INSERT INTO task VALUES (?, ?, ?, ?, ?)", _tasks(experiment))
             database.commit()
-        store = cls(folder, database, claim)
-        store.sign(experiment.rounds)
+            store = cls(folder, database, claim)
+            store.sign(experiment.rounds)
+            undo.pop_all()
         return store
 
     @classmethod
@@ -293,6 +305,18 @@ class RunStore:
         self._database.close()
         if self._claim is not None:
             self._claim.close()
+
+
+def _remove_beginning(folder: Path) -> None:
+    """Remove what `RunStore.create` has put into a folder."""
+    for name in BEGINNING:
+        with suppress(OSError):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _connect(path: Path) -> sqlite3.Connection:
