@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import mmfl
+from crowd import mock, play
 from helpers import one_line
 from mmfl.checkpoints import decoded, encoded
 from mmfl.errors import StoreError
@@ -95,6 +96,22 @@ def test_the_loops_states_come_back_and_go_on_to_the_same_bits(small):
         assert all(map(same, back.clients.whole, state.clients.whole))
         *_, (last, _) = [(states[-1], None), *mmfl.rounds(small, state=back)]
         assert last.fingerprint == states[-1].fingerprint
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS.table)
+@pytest.mark.parametrize("allocator", ALLOCATORS.table)
+def test_with_every_rule_the_loop_goes_on_from_a_checkpoint(allocator, aggregator):
+    rules = {
+        "allocator": ALLOCATORS.parse(allocator),
+        "aggregator": AGGREGATORS.parse(aggregator),
+    }
+    engine = mock(changes=rules)
+    states = [state for state, _ in play(engine)]
+    for state in states[:-1]:
+        *_, (last, _) = mmfl.rounds(engine.experiment, engine=engine, state=again(state))
+        assert last.fingerprint == states[-1].fingerprint
+        assert same(last.allocator, states[-1].allocator)
+        assert same(last.aggregator, states[-1].aggregator)
 
 
 def test_every_field_of_a_state_is_saved():
