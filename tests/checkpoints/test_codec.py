@@ -12,6 +12,8 @@ from hypothesis.extra import numpy as arrays
 import mmfl
 from crowd import mock, play
 from helpers import one_line
+from mmfl.aggregate import AGGREGATORS
+from mmfl.allocate import ALLOCATORS
 from mmfl.checkpoints import decoded, encoded
 from mmfl.errors import StoreError
 from mmfl.params import Layout, Params
