@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -88,3 +89,37 @@ def test_the_plain_example_runs(tmp_path):
     found = re.search(r"alpha 3: worst (\S+), mean (\S+)", done.stdout)
     assert found
     assert float(found[2]) > float(found[1]) > 0.5
+
+
+UNSAFE = {
+    *("eval", "exec", "compile", "__import__", "execfile"),
+    *(f"{module}.{name}" for module in ("pickle", "marshal", "dill", "cloudpickle", "joblib")
+      for name in ("load", "loads", "Unpickler")),
+    *("torch.load", "torch.jit.load", "torch.package.PackageImporter", "shelve.open"),
+    *("pandas.read_pickle", "yaml.load", "yaml.unsafe_load", "os.system", "os.popen"),
+}  # fmt: skip
+SOURCES = [p for folder in ("src", "examples") for p in sorted((HOUSE / folder).glob("**/*.py"))]
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(HOUSE).as_posix())
+def test_nothing_that_is_read_can_run_code(path):
+    """No pickle, no torch.load, no eval; NumPy never unpickles; no shell."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            names = {alias.name.partition(".")[0] for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                names = {f"{module}.{alias.name}" for alias in node.names} | {module}
+            assert not names & {"pickle", "marshal", "dill", "cloudpickle", "shelve", *UNSAFE}
+        if isinstance(node, ast.Call):
+            assert _dotted(node.func) not in UNSAFE
+            given = {word.arg: word.value for word in node.keywords}
+            for word in ("allow_pickle", "shell"):
+                value = given.get(word)
+                assert value is None or (isinstance(value, ast.Constant) and value.value is False)

@@ -15,6 +15,7 @@ from pydantic import Field, Strict, TypeAdapter
 
 from mmfl.aggregate import AGGREGATORS, Aggregator, Checks, Mean
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
+from mmfl.checkpoints.rhythm import Checkpoints
 from mmfl.config import (
     Count,
     Natural,
@@ -71,6 +72,7 @@ class Experiment:
         checks: What an update must not exceed.
         evaluate: Measuring.
         engine: Where training happens; it has no influence on the result.
+        checkpoints: When a run is saved; it has no influence on the result.
     """
 
     rounds: Count
@@ -91,6 +93,7 @@ class Experiment:
     checks: Checks = Checks()
     evaluate: Evaluate = Evaluate()
     engine: Annotated[EngineConfig, ENGINES] = Local()
+    checkpoints: Checkpoints = Checkpoints()
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -119,8 +122,8 @@ class Experiment:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all that decides the result (the engine does not)."""
-        return self._hash("engine")
+        """SHA-256 over all that decides the result (engine and checkpoints do not)."""
+        return self._hash()
 
     @property
     def run_id(self) -> str:
@@ -130,11 +133,17 @@ class Experiment:
     @cached_property
     def lineage(self) -> str:
         """SHA-256 over all that decides the first rounds: more `rounds` continue the same run."""
-        own = self._hash("engine", "rounds")
+        own = self._hash(*(() if self.plans_ahead else ("rounds",)))
         files = json.dumps(self.files(), sort_keys=True) if self.files() else ""
         return hashlib.sha256((own + files).encode()).hexdigest() if files else own
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether the first rounds depend on how many are to come."""
+        return bool(getattr(self.allocator, "plans_ahead", False))
+
     def _hash(self, *without: str) -> str:
+        without = (*without, "engine", "checkpoints")
         table = {key: value for key, value in dump(self).items() if key not in without}
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 

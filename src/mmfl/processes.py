@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from mmfl.errors import EngineError
 
-__all__ = ["Child", "Message", "end"]
+__all__ = ["Child", "Message", "end", "temporary_file"]
 
 Message = dict[str, Any]
 
@@ -51,9 +51,9 @@ class Child:
         thread, as there are several of them, and has a process group of its own, so that Ctrl-C is
         this process's to handle.
         """
+        log = temporary_file()
         ours, theirs = socket.socketpair()
         passed = (theirs.fileno(), *files)
-        log = tempfile.TemporaryFile()  # noqa: SIM115
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         try:
             process = subprocess.Popen(
@@ -112,6 +112,17 @@ class Child:
         code, words = self.ended(patience), self.last_words()
         how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
         return f"{how} ({words})" if words else how
+
+
+def temporary_file() -> IO[bytes]:
+    """A file without a name, in the folder for temporary files."""
+    try:
+        return tempfile.TemporaryFile(prefix="mmfl-")
+    except OSError as error:
+        raise EngineError(
+            f"cannot make a temporary file: {error.strerror}; set TMPDIR to a folder that can be "
+            "written to"
+        ) from None
 
 
 def end(children: Iterable[Child], patience: float) -> None:

@@ -62,7 +62,8 @@ def stored(folder: Path) -> list[object]:
                 "SELECT round, active, samples, fresh, chain, assignment FROM round",
                 "SELECT * FROM round_task",
                 "SELECT * FROM task",
-                "SELECT * FROM meta WHERE key NOT IN ('pid', 'seconds_setup')",
+                "SELECT * FROM meta WHERE key NOT IN "
+                "('pid', 'seconds_checkpoints', 'seconds_setup')",
             )
         ]
     models = {path.name: path.read_bytes() for path in (folder / "models").iterdir()}

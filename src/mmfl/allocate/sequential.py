@@ -23,6 +23,11 @@ class Sequential:
 
     rounds_each: Count | None = None
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether more rounds would change the first ones: such a run cannot be made longer."""
+        return self.rounds_each is None
+
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """Clients that may not train the round's task rest."""
         S = len(view.tasks)

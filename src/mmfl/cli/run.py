@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +32,14 @@ def run(
     engine: Annotated[
         str | None, typer.Option(help="Short for --set engine.kind=...", metavar="KIND")
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the run in the directory (by default the last one of this name), "
+            "after its newest checkpoint; if there is none, start it.",
+        ),
+    ] = False,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
     json: Json = False,
@@ -48,14 +57,20 @@ def run(
     experiment = Experiment.load(config, sets=sets, allow_imports=allow_imports)
     wanted = Path("runs") / config.stem if out is None else out
     view = View(experiment, sys.stderr if json else sys.stdout, quiet=quiet)
-    stored = stored_rounds(experiment, wanted, data_dir=data_dir, renumber=out is None)
+    stored = stored_rounds(
+        experiment, wanted, data_dir=data_dir, renumber=out is None, resume=resume
+    )
     done = 0
 
     def when() -> str:
-        return f"after round {done} of {experiment.rounds}" if done else "before the first round"
+        if not done:
+            return "before the first round"
+        return f"after round {done} of {experiment.rounds}; {_how_to_go_on(stored.folder)}"
 
     with stopped_by_signals(when), view, stored:
         stored.start()
+        done = stored.after
+        view.started(stored.folder, done)
         view.recruited(stored.hiring)
         for _, record in stored:
             done = record.round
@@ -65,3 +80,11 @@ def run(
         typer.echo(result.to_json())
     elif not quiet:
         view.close_with(result)
+
+
+def _how_to_go_on(folder: Path) -> str:
+    """The command that resumes a run: this one, with what it takes."""
+    given = [word for word in sys.argv[1:] if word != "--resume"]
+    named = any(word == "--out" or word.startswith("--out=") for word in given)
+    words = ["mmfl", *given, "--resume", *([] if named else ["--out", str(folder)])]
+    return f"go on with: {shlex.join(words)}"

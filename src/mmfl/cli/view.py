@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Set
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, Group
@@ -37,6 +38,7 @@ class View:
         self._title = _title(kinds)
         self._failures = 0
         self._start = time.monotonic()
+        self._after = 0
 
     def __enter__(self) -> View:
         if self._console.is_terminal and not self._console.quiet:
@@ -47,6 +49,14 @@ class View:
     def __exit__(self, *exception: object) -> None:
         if self._live is not None:
             self._live.__exit__(None, None, None)
+
+    def started(self, folder: Path, after: int) -> None:
+        """A run begins, or goes on after a round."""
+        self._start, self._after = time.monotonic(), after
+        if after >= self._rounds:
+            self._console.print(f"{folder} is finished: nothing is left to do", soft_wrap=True)
+        elif after:
+            self._console.print(f"{folder} goes on after round {after}", soft_wrap=True)
 
     def recruited(self, hiring: Hiring | None) -> None:
         """What the auction decided, before the first round."""
@@ -103,7 +113,7 @@ class View:
             bar = (ProgressBar(total=1, completed=part, width=24),) if wide else ()
             table.add_row(task, *row, *turns, *bar)
         gone = time.monotonic() - self._start
-        left = gone / record.round * (self._rounds - record.round)
+        left = gone / (record.round - self._after) * (self._rounds - record.round)
         failed = f", {self._failures} client turns failed" if self._failures else ""
         head = f"round {record.round} of {self._rounds}, {gone:.0f} s, {left:.0f} s left{failed}"
         return Group(Text(head), table)

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import EngineError
+from mmfl.processes import temporary_file
 
-__all__ = ["Arena", "Manifest", "attach"]
+__all__ = ["Arena", "Manifest", "attach", "reserve"]
 
 Manifest = dict[str, tuple[int, str, tuple[int, ...]]]
 """From name to (offset, dtype, shape)."""
@@ -31,7 +32,7 @@ class Arena:
     """The writing side: reserve space for arrays, then fill them in place."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="mmfl-")  # noqa: SIM115
+        self._file = temporary_file()
         self.fd = self._file.fileno()
         self.manifest: Manifest = {}
         self.arrays: dict[str, npt.NDArray[Any]] = {}
@@ -68,7 +69,7 @@ def reserve(fd: int, size: int) -> None:
             os.ftruncate(fd, max(size, os.fstat(fd).st_size))
     except OSError as error:
         raise EngineError(
-            f"cannot reserve {size / 2**20:.0f} MiB in {tempfile.gettempdir()!r} for data and "
+            f"cannot reserve {size / 2**20:.1f} MiB in {tempfile.gettempdir()!r} for data and "
             f"weights: {error.strerror}; set TMPDIR to a folder with more room"
         ) from None
 

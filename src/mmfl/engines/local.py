@@ -60,7 +60,7 @@ WORK = tuple(field.name for field in dataclasses.fields(LocalWork))
 ROOM = 1 << 28
 """So many bytes of results may wait for one that is to be delivered before them."""
 
-_OURS = ("aggregator", "allocator", "engine", "local", "recruitment", "score")
+_OURS = ("aggregator", "allocator", "checkpoints", "engine", "local", "recruitment", "score")
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
 
 

@@ -15,14 +15,9 @@ from mmfl.data.load import Shelf
 from mmfl.errors import ConfigError, StoreError
 from mmfl.experiment import Experiment
 from mmfl.runs.result import Run
-from mmfl.runs.store import RunStore
+from mmfl.runs.store import BEGINNING, RunStore
 
 __all__ = ["Hashes", "OtherRunError", "Planned", "Step", "clear_beginning", "firsts", "holds"]
-
-
-_FIRST = {"experiment.toml", "environment.json"} | {
-    f"run.sqlite{part}" for part in ("", "-journal", "-shm", "-wal")
-}
 
 
 class OtherRunError(StoreError):
@@ -112,10 +107,15 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> bool:
     return True
 
 
-def clear_beginning(folder: Path) -> None:
-    """Remove a run of ours that came to its end in its first moment."""
-    if _unsigned(folder):
+def clear_beginning(folder: Path, *, keep: bool = False) -> None:
+    """Remove a run of ours that came to its end in its first moment; or empty its folder."""
+    if not _unsigned(folder):
+        return
+    if not keep:
         shutil.rmtree(folder)
+        return
+    for path in folder.iterdir():
+        path.unlink()
 
 
 def _what(name: str) -> str:
@@ -124,7 +124,7 @@ def _what(name: str) -> str:
 
 def _unsigned(folder: Path) -> bool:
     """Whether this is a run's directory in which no process has put its number yet."""
-    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= _FIRST:
+    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= {*BEGINNING}:
         return False
     try:
         with closing(RunStore.open(folder)) as store:
@@ -144,10 +144,11 @@ def _stored_is(experiment: Experiment, path: Path) -> bool:
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
-        ours = dump(experiment)
-        if {**table, "engine": None} == {**ours, "engine": None}:
+        aside = {"engine": None, "checkpoints": None}
+        if {**table, **aside} == {**dump(experiment), **aside}:
             return True
         stored = Experiment.from_toml(text)
-        return dataclasses.replace(stored, engine=experiment.engine) == experiment
+        stored = dataclasses.replace(stored, engine=experiment.engine)
+        return dataclasses.replace(stored, checkpoints=experiment.checkpoints) == experiment
     except (OSError, ValueError, ConfigError):
         return False

@@ -18,7 +18,7 @@ from mmfl.fairness import merit, variance, worst
 from mmfl.runs.awards import Hiring, hiring
 from mmfl.runs.store import RunStore
 
-__all__ = ["Run"]
+__all__ = ["Run", "status_of"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Run:
         seconds_train: Of that, training and aggregation.
         seconds_evaluate: Of that, measuring.
         seconds_setup: Before the loop: data, workers, initial weights.
+        seconds_checkpoints: Beside the loop: writing checkpoints.
     """
 
     folder: Path
@@ -65,6 +66,7 @@ class Run:
     seconds_train: float
     seconds_evaluate: float
     seconds_setup: float
+    seconds_checkpoints: float
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
@@ -100,7 +102,7 @@ class Run:
         return cls(
             folder=Path(folder),
             data=data,
-            status=_status(meta),
+            status=status_of(meta),
             rounds=whole[0],
             planned=int(meta.get("rounds", whole[0])),
             fingerprint=meta.get("fingerprint", ""),
@@ -116,6 +118,7 @@ class Run:
             seconds_train=whole[3],
             seconds_evaluate=whole[4],
             seconds_setup=float(meta.get("seconds_setup", "nan")),
+            seconds_checkpoints=float(meta.get("seconds_checkpoints", "0")),
         )
 
     @property
@@ -157,6 +160,7 @@ class Run:
             "seconds_train": self.seconds_train,
             "seconds_evaluate": self.seconds_evaluate,
             "seconds_setup": self.seconds_setup,
+            "seconds_checkpoints": self.seconds_checkpoints,
             "worst": self.worst,
             "mean": self.mean,
             "variance": self.variance,
@@ -173,7 +177,7 @@ class Run:
         return json.dumps(_no_nan(found))
 
 
-def _status(meta: Mapping[str, str]) -> str:
+def status_of(meta: Mapping[str, str]) -> str:
     """The status, unless it says "running" and the process on this machine is no more."""
     status = meta.get("status", "running")
     if status == "running" and meta.get("host") == platform.node():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,14 +46,12 @@ class Series:
             engine.initial()
 
     def run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
-        """Run it to its end, unless the folder holds it, finished."""
+        """Run it to its end, from where it was, unless the folder holds it, finished."""
         if holds(folder, experiment, self._hashes):
             return  # another process was faster
-        if folder.exists():
-            shutil.rmtree(folder)  # interrupted or failed
         engine = self._opened(experiment)
         try:
-            with stored_rounds(experiment, folder, engine=engine) as todo:
+            with stored_rounds(experiment, folder, engine=engine, resume=True) as todo:
                 for _, record in todo:
                     yield Step(record.round, record.metric)
         except (GeneratorExit, KeyboardInterrupt):

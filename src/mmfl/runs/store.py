@@ -1,9 +1,11 @@
 """A run directory: everything about one run, readable while it goes on, without pickles.
 
     experiment.toml       the resolved experiment
-    environment.json      versions, machine, command, time of the start, SHA-256 of the data
+    environment.json      versions, machine, command, time of the start, SHA-256 of the data; the
+                          same of each time that the run was resumed
     run.sqlite            tables meta, task, round, round_task, failure (below); auction, award
                           (see `mmfl.runs.awards`)
+    checkpoints/          see `mmfl.checkpoints`
     models/<task>.safetensors     the final weights
 
 `run.sqlite` is in WAL mode while the run goes on, and only the coordinator writes. The column
@@ -17,27 +19,41 @@ import json
 import math
 import os
 import platform
+import re
 import sqlite3
 import struct
-import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from importlib import metadata
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mmfl.allocate import Assignments
+from mmfl.checkpoints import write_whole
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
 from mmfl.params import Params
+from mmfl.runs.claim import Claim
+from mmfl.runs.environment import as_json, environment_now
 from mmfl.state import RoundRecord, State
 
-__all__ = ["RunStore", "free_folder", "pack_assignments", "unpack_assignments"]
+__all__ = [
+    "BEGINNING",
+    "RunStore",
+    "free_folder",
+    "last_folder",
+    "pack_assignments",
+    "unpack_assignments",
+]
+
+BEGINNING = (
+    *("experiment.toml", "environment.json", "environment.json.part"),
+    *(f"run.sqlite{part}" for part in ("", "-journal", "-shm", "-wal")),
+)
+"""The files of a run that has only just begun."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -96,12 +112,23 @@ def free_folder(wanted: Path) -> Path:
     return folder
 
 
-class RunStore:
-    """One run's directory, opened for writing (`create`) or for reading (`open`)."""
+def last_folder(wanted: Path) -> Path:
+    """`wanted`, or `wanted`-2, -3, ...: the last that exists; `wanted` if none does."""
+    numbered = re.compile(rf"{re.escape(wanted.name)}-([1-9]\d*)")
+    beside = wanted.parent.iterdir() if wanted.parent.is_dir() else ()
+    found = {int(m[1]): path for path in beside if (m := numbered.fullmatch(path.name))}
+    return found[max(found)] if found else wanted
 
-    def __init__(self, folder: Path, database: sqlite3.Connection) -> None:
+
+class RunStore:
+    """One run's directory, opened for writing (`create`, `reopen`) or for reading (`open`)."""
+
+    def __init__(
+        self, folder: Path, database: sqlite3.Connection, claim: Claim | None = None
+    ) -> None:
         self.folder = folder
         self._database = database
+        self._claim = claim
 
     @staticmethod
     def refuse_taken(folder: Path) -> None:
@@ -123,22 +150,55 @@ class RunStore:
             data: From task name to the SHA-256 of its data.
         """
         cls.refuse_taken(folder)
-        with _trouble("create", folder):
+        with _trouble("create", folder), ExitStack() as undo:
             folder.mkdir(parents=True, exist_ok=True)
+            undo.callback(_remove_if_empty, folder)
+            claim = Claim(folder)
+            undo.callback(claim.close)
             with (folder / "experiment.toml").open("x", encoding="utf-8") as file:
+                undo.callback(_remove_beginning, folder)  # from here on it is ours
                 file.write(experiment.to_toml())
-            environment = json.dumps(_environment() | {"data": dict(data or {})}, indent=2) + "\n"
-            (folder / "environment.json").write_text(environment, encoding="utf-8")
-            database = sqlite3.connect(folder / "run.sqlite")
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
+            environment = environment_now() | {"data": dict(data or {})}
+            write_whole(folder / "environment.json", as_json(environment))
+            database = _connect(folder / "run.sqlite")
+            undo.callback(database.close)
             database.executescript(_SCHEMA)
             database.executemany("INSERT INTO task VALUES (?, ?, ?, ?, ?)", _tasks(experiment))
             database.commit()
-        store = cls(folder, database)
-        owner = {"host": platform.node(), "pid": str(os.getpid())}
-        store.note(format="1", status="running", rounds=str(experiment.rounds), **owner)
+            store = cls(folder, database, claim)
+            store.sign(experiment.rounds)
+            undo.pop_all()
         return store
+
+    @classmethod
+    def reopen(cls, folder: Path, claim: Claim) -> RunStore:
+        """An existing run, for writing: `claim` is on its folder, and closed with it."""
+        cls.open(folder).close()  # says what is wrong with it
+        with _trouble("open", folder):
+            return cls(folder, _connect(folder / "run.sqlite"), claim)
+
+    def sign(self, rounds: int) -> None:
+        """Say which process is about to run it."""
+        owner = {"host": platform.node(), "pid": str(os.getpid())}
+        self.note(format="1", status="running", rounds=str(rounds), **owner)
+
+    def rewind(self, round: int) -> None:  # noqa: A002
+        """Go back to the end of a round: nothing later is remembered; 0 is before the auction."""
+        tables = [
+            name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type='table'")
+        ]
+        with _trouble("write", self.folder), self._database as database:
+            for table in tables:
+                columns = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+                if "round" in columns:
+                    database.execute(f"DELETE FROM {table} WHERE round > ?", (round,))
+            keys = ["fingerprint", "reason", *(("auction", "mechanism") if not round else ())]
+            database.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in keys])
+            if round:
+                database.execute("UPDATE award SET paid = NULL")
+            else:
+                database.execute("DELETE FROM auction")
+                database.execute("DELETE FROM award")
 
     @classmethod
     def open(cls, folder: Path) -> RunStore:
@@ -156,6 +216,14 @@ class RunStore:
         """Set entries of the table `meta`."""
         with _trouble("write", self.folder), self._database:
             self._database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+    def note_durably(self, **values: str) -> None:
+        """Set entries of `meta`; these, and all that was written before, outlast a power cut."""
+        with _trouble("write", self.folder):
+            self._database.execute("PRAGMA synchronous = FULL")
+        self.note(**values)
+        with _trouble("write", self.folder):
+            self._database.execute("PRAGMA synchronous = NORMAL")
 
     def add(self, state: State, record: RoundRecord) -> None:
         """Write one round, all of it or nothing."""
@@ -197,9 +265,7 @@ class RunStore:
             (self.folder / "models").mkdir(exist_ok=True)
             for task, weights in params.items():
                 path = self.folder / "models" / f"{task}.safetensors"
-                part = path.with_suffix(".part")
-                part.write_bytes(save(dict(weights.items()), metadata={"task": task}))
-                os.replace(part, path)
+                write_whole(path, save(dict(weights.items()), metadata={"task": task}))
 
     def seal(self) -> None:
         """Make the database one plain file again, unless somebody is reading it just now."""
@@ -235,8 +301,30 @@ class RunStore:
             return self._database.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database, and let others have the folder."""
         self._database.close()
+        if self._claim is not None:
+            self._claim.close()
+
+
+def _remove_beginning(folder: Path) -> None:
+    """Remove what `RunStore.create` has put into a folder."""
+    for name in BEGINNING:
+        with suppress(OSError):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A database for writing."""
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = NORMAL")
+    return database
 
 
 def _tasks(experiment: Experiment) -> Iterator[tuple[Any, ...]]:
@@ -258,32 +346,3 @@ def _trouble(doing: str, folder: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"cannot {doing} the run in {str(folder)!r}: {reason}") from None
-
-
-def _environment() -> dict[str, Any]:
-    versions = {}
-    for name in ("mmfl", "torch", "numpy", "pydantic", "safetensors"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "unknown"
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "python": platform.python_version(),
-        "versions": versions,
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(
-            line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-        )
-    except (OSError, StopIteration):
-        return platform.processor()

@@ -1,0 +1,212 @@
+"""Kill coordinators and workers at random instants: does anything change?
+
+    python chaos/kills.py coordinator --count 100 --seed 0 --out chaos/results/coordinator.json
+    python chaos/kills.py workers --count 100 --seed 0 --out chaos/results/workers.json
+
+`coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
+fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
+folder of checkpoints, that is for the middle of a write; the others come at any time from the start
+of the process on. `workers`: the coordinator lives, and its worker processes are killed at random
+instants. Instants are random (the seed decides the plan, the machine what it hits).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HOUSE = Path(__file__).resolve().parent.parent
+sys.path.append(str(HOUSE / "benchmarks"))
+
+from machine import machine  # noqa: E402
+
+__all__: list[str] = []
+
+EXPERIMENT = HOUSE / "chaos" / "killed.toml"
+LIMIT = 300.0
+"""Seconds after which a run that does not end counts as hanging."""
+
+
+def started(folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    """``mmfl run --resume`` in a process of its own."""
+    command = [sys.executable, "-m", "mmfl", "run", str(EXPERIMENT), "--resume", "--json", "-q"]
+    return subprocess.Popen(
+        [*command, "--out", str(folder), *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    """Exit code, fingerprint and what was said on standard error."""
+    try:
+        out, err = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return -1, "", "hangs"
+    found = json.loads(out)["fingerprint"] if process.returncode == 0 else ""
+    return process.returncode, found, err.decode(errors="replace").strip()
+
+
+def children(pid: int) -> list[int]:
+    """The worker processes of a coordinator."""
+    try:
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    except OSError:
+        return []
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def unfinished(folder: Path) -> bool:
+    """Whether a checkpoint is being written at this instant."""
+    try:
+        return any(name.endswith(".part") for name in os.listdir(folder / "checkpoints"))
+    except OSError:
+        return False
+
+
+def kill_once(folder: Path, luck: random.Random, seconds: float) -> dict[str, Any] | None:
+    """Start or resume a run and kill it; None if it ended before that."""
+    process = started(folder)
+    inside = luck.random() < 0.5
+    limit = time.monotonic() + luck.uniform(0.0, seconds)
+    if inside:  # from that time on, the next write
+        while process.poll() is None and not (time.monotonic() > limit and unfinished(folder)):
+            pass
+    else:
+        while process.poll() is None and time.monotonic() < limit:
+            time.sleep(0.0005)
+    workers = children(process.pid)
+    process.kill()
+    code, _, _ = ended(process)
+    if code == 0:
+        return None
+    left = unfinished(folder)
+    patience = time.monotonic() + 30
+    while any(map(alive, workers)) and time.monotonic() < patience:
+        time.sleep(0.01)
+    return {
+        "code": code,
+        "wanted inside a write": inside,
+        "left an unfinished file": left,
+        "workers left behind": sum(map(alive, workers)),
+        "folder": folder.exists(),
+        "checkpoints": len(list(folder.glob("checkpoints/round-*.json"))),
+    }
+
+
+def coordinator(count: int, seed: int, where: Path) -> dict[str, Any]:
+    """Runs that are killed and resumed until they end."""
+    start = time.monotonic()
+    code, straight, said = ended(started(where / "straight"))
+    seconds = time.monotonic() - start
+    assert code == 0, said
+    luck = random.Random(seed)
+    runs: list[dict[str, Any]] = []
+    kills: list[dict[str, Any]] = []
+    while len(runs) < count:
+        folder = where / f"run-{len(runs)}"
+        hits = []
+        for _ in range(luck.randint(1, 3)):
+            hit = kill_once(folder, luck, seconds)
+            if hit is None:
+                break
+            hits.append(hit)
+        if not hits:
+            continue  # it was faster than the kill: that run proves nothing
+        code, fingerprint, said = ended(started(folder))
+        runs.append({"kills": len(hits), "same": fingerprint == straight, "code": code})
+        runs[-1] |= {"said": said} if said else {}
+        kills += hits
+        print(f"{len(runs)}/{count}: {len(hits)} kills, {runs[-1]}", flush=True)
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+    return {
+        "fingerprint": straight,
+        "runs": len(runs),
+        "runs with the straight run's fingerprint": sum(run["same"] for run in runs),
+        "kills": len(kills),
+        "kills inside the write of a checkpoint": sum(k["left an unfinished file"] for k in kills),
+        "kills before the run had a folder": sum(not k["folder"] for k in kills),
+        "kills before the first checkpoint": sum(not k["checkpoints"] for k in kills),
+        "workers left behind": sum(k["workers left behind"] for k in kills),
+        "exit codes": dict(Counter(str(run["code"]) for run in runs)),
+        "said on standard error": sorted({run["said"] for run in runs if "said" in run}),
+        "seconds of the straight run": round(seconds, 1),
+    }
+
+
+def workers(count: int, seed: int, where: Path) -> dict[str, Any]:
+    """Runs whose workers are killed, one every moment, while the coordinator lives."""
+    code, straight, said = ended(started(where / "straight", "--set", "checkpoints.rounds=1000"))
+    assert code == 0, said
+    luck = random.Random(seed)
+    runs: list[dict[str, Any]] = []
+    kills = 0
+    while kills < count:
+        folder = where / f"run-{len(runs)}"
+        process = started(folder, "--set", "checkpoints.rounds=1000")
+        here = 0
+        while process.poll() is None and kills + here < count:
+            time.sleep(luck.uniform(0.0, 1.5))
+            some = children(process.pid)
+            if some:
+                try:
+                    os.kill(luck.choice(some), signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                here += 1
+        code, fingerprint, said = ended(process)
+        kills += here
+        runs.append({"kills": here, "same": fingerprint == straight, "code": code, "said": said})
+        print(f"{kills}/{count}: {runs[-1]}", flush=True)
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+    return {
+        "fingerprint": straight,
+        "runs": len(runs),
+        "runs with the straight run's fingerprint": sum(run["same"] for run in runs),
+        "kills": kills,
+        "exit codes": dict(Counter(str(run["code"]) for run in runs)),
+        "said on standard error": sorted({run["said"] for run in runs if run["said"]}),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["coordinator", "workers"])
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    command = f"python chaos/kills.py {given.what} --count {given.count} --seed {given.seed}"
+    with tempfile.TemporaryDirectory() as folder:
+        found = globals()[given.what](given.count, given.seed, Path(folder))
+    result = {**machine(command, "mmfl", "numpy", "torch"), "seed": given.seed, **found}
+    text = json.dumps(result, indent=2)
+    print(text)
+    if given.out is not None:
+        given.out.write_text(f"{text}\n")
+    same = result["runs"] == result["runs with the straight run's fingerprint"]
+    sys.exit(0 if same and not result.get("workers left behind") else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Mutilate checkpoints: is every single harm noticed, and does the run end as it should?
+
+    python chaos/mutilations.py --count 1000 --seed 0 --out chaos/results/mutilations.json
+
+A real run is stopped before its end. Of each of `count` copies of its checkpoints, one file that
+the newest one needs (itself included) is harmed, and the newest must be found damaged, by name.
+Every so many copies the run is resumed all the way and must end with the straight fingerprint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HOUSE = Path(__file__).resolve().parent.parent
+sys.path.append(str(HOUSE / "benchmarks"))
+
+from machine import machine  # noqa: E402
+
+import mmfl  # noqa: E402
+from mmfl.checkpoints import Vault  # noqa: E402
+from mmfl.runs.runner import stored_rounds  # noqa: E402
+
+__all__ = ["WAYS", "mutilate"]
+
+WAYS = ("flip", "cut", "remove", "empty", "grow", "swap", "zero", "swap names")
+RESUMED = 50
+"""One copy in so many is resumed to its end."""
+
+
+def mutilate(paths: list[Path], how: str, where: int, bit: int) -> Path:
+    """Harm one of these files in one of the `WAYS`; which one."""
+    path = paths[where % len(paths)]
+    other = paths[(where + 1 + bit) % len(paths)]
+    body = bytearray(path.read_bytes())
+    at = where // len(paths) % max(1, len(body))
+    match how:
+        case "flip":
+            body[at] ^= 1 << bit
+        case "cut":
+            del body[at:]
+        case "empty":
+            body.clear()
+        case "grow":
+            body += bytes(1 + bit)
+        case "zero":  # a sector that was lost
+            body[at : at + 512] = b"\0" * len(body[at : at + 512])
+        case "swap":
+            body[:] = other.read_bytes()
+        case "swap names":
+            mine = path.read_bytes()
+            path.write_bytes(other.read_bytes())
+            other.write_bytes(mine)
+            return path
+    if how == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(body)
+    return path
+
+
+def needed(folder: Path, name: str) -> list[Path]:
+    """A checkpoint and its files."""
+    entries = json.loads((folder / name).read_bytes())["files"].values()
+    return [folder / name, *(folder / entry["file"] for entry in entries)]
+
+
+def run(count: int, seed: int, where: Path) -> dict[str, Any]:
+    """Mutilate, look, and now and then resume."""
+    sets = ["engine.kind=inline", "rounds=9"]
+    experiment = mmfl.Experiment.load(HOUSE / "chaos" / "killed.toml", sets=sets)
+    straight = mmfl.run(experiment, where / "straight").fingerprint
+    with stored_rounds(experiment, where / "run") as rounds:
+        for _, record in rounds:
+            if record.round == 7:
+                break
+    luck = random.Random(seed)
+    detected, named, ways, resumed = 0, 0, Counter[str](), []
+    for number in range(count):
+        copy = where / "copy"
+        shutil.copytree(where / "run", copy)
+        vault = Vault(copy / "checkpoints", keep=2)
+        newest = vault.names()[-1]
+        paths = needed(vault.folder, newest)
+        before = [path.read_bytes() for path in paths]
+        while [p.read_bytes() if p.exists() else None for p in paths] == before:
+            how = luck.choice(WAYS)
+            mutilate(paths, how, luck.randrange(2**40), luck.randrange(8))
+        ways[how] += 1
+        found = vault.newest(noted=newest)
+        detected += found.name != newest
+        named += newest in found.damaged
+        if number % RESUMED == 0:
+            with warnings.catch_warnings(record=True):
+                warnings.simplefilter("always")
+                again = mmfl.run(experiment, copy, resume=True)
+            resumed.append(again.fingerprint == straight)
+        shutil.rmtree(copy)
+    return {
+        "mutilated": count,
+        "detected": detected,
+        "named": named,
+        "ways": dict(sorted(ways.items())),
+        "resumed": len(resumed),
+        "resumed to the straight run's fingerprint": sum(resumed),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    command = f"python chaos/mutilations.py --count {given.count} --seed {given.seed}"
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(given.count, given.seed, Path(folder))
+    result = {**machine(command, "mmfl", "numpy", "torch"), "seed": given.seed, **found}
+    text = json.dumps(result, indent=2)
+    print(text)
+    if given.out is not None:
+        given.out.write_text(f"{text}\n")
+    fine = given.count == found["detected"] == found["named"]
+    whole = found["resumed"] == found["resumed to the straight run's fingerprint"]
+    sys.exit(0 if fine and whole else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+"""Runs that are broken off at any point go on to the bits of the run that was not."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mmfl
+from helpers import one_line
+from mmfl import Experiment, Run
+from mmfl.checkpoints import Checkpoints
+from mmfl.errors import MmflWarning, StoreError
+from mmfl.market import MECHANISMS
+from mmfl.market.sources import Csv
+from mmfl.runs.claim import Claim
+from mmfl.runs.resume import changes
+from mmfl.runs.runner import stored_rounds
+from mmfl.runs.store import RunStore, last_folder
+
+AUCTION = """
+[recruitment]
+bids = { kind = "uniform", low = 0.1, high = 1.0 }
+mechanism = { kind = "max_min_fair", budget = 4.0 }
+dropouts = "unpaid"
+"""
+
+
+@pytest.fixture
+def often(small) -> Experiment:
+    """Five rounds, saved after each."""
+    return replace(small, rounds=5, checkpoints=Checkpoints(rounds=1, keep=2))
+
+
+def told(folder: Path) -> dict[str, list[tuple]]:
+    """All that a run's database tells, but times and processes."""
+    with closing(sqlite3.connect(folder / "run.sqlite")) as database:
+        tables = {
+            "round": "SELECT round, active, samples, fresh, chain, assignment FROM round",
+            "round_task": "SELECT * FROM round_task ORDER BY round, task",
+            "failure": "SELECT * FROM failure",
+            "award": "SELECT * FROM award ORDER BY task, client",
+            "auction": "SELECT * FROM auction ORDER BY task",
+            "meta": "SELECT * FROM meta WHERE key IN ('status', 'rounds', 'fingerprint')",
+        }
+        return {name: database.execute(query).fetchall() for name, query in tables.items()}
+
+
+def copies(experiment: Experiment, out: Path) -> list[Path]:
+    """The directory as it is after each round, as a kill would leave it."""
+    found = []
+    with stored_rounds(experiment, out) as rounds:
+        rounds.start()
+        found.append(Path(f"{out}-at-0"))
+        shutil.copytree(out, found[0])
+        for _, record in rounds:
+            found.append(Path(f"{out}-at-{record.round}"))
+            shutil.copytree(out, found[-1])
+    return found
+
+
+@pytest.mark.parametrize("recruited", [False, True])
+@pytest.mark.parametrize("rounds", [1, 2, 100])
+def test_left_after_any_round_it_ends_like_the_straight_run(often, rounds, recruited):
+    text = often.to_toml() + (AUCTION if recruited else "")
+    experiment = Experiment.from_toml(text, sets=[f"checkpoints.rounds={rounds}"])
+    killed = copies(experiment, Path("straight"))
+    straight = Run.load("straight")
+    assert straight.fingerprint
+    for folder in killed:
+        run = mmfl.run(experiment, folder, resume=True)
+        assert run.fingerprint == straight.fingerprint
+        assert told(folder) == told(Path("straight"))
+        for model in Path("straight/models").iterdir():
+            assert (folder / "models" / model.name).read_bytes() == model.read_bytes()
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("after", [0, 2])
+def test_broken_off_in_the_middle_of_a_round_nothing_before_it_is_lost(
+    often, monkeypatch, stop, after
+):
+    experiment = replace(often, checkpoints=Checkpoints())
+    straight = mmfl.run(experiment, "straight")
+    with monkeypatch.context() as patched:
+        count = 0
+
+        def tested(*args):
+            nonlocal count
+            count += 1
+            if count > after:
+                raise stop
+            return real(*args)
+
+        real = mmfl.loop.tested
+        patched.setattr("mmfl.loop.tested", tested)
+        with pytest.raises(stop):
+            mmfl.run(experiment, "run")
+    assert Run.load("run").rounds == after
+    assert Run.load("run").status == ("stopped" if stop is KeyboardInterrupt else "failed")
+    with stored_rounds(experiment, "run", resume=True) as rounds:
+        rounds.start()
+        assert rounds.after == after
+        assert len(list(rounds)) == 5 - after
+    assert Run.load("run").fingerprint == straight.fingerprint
+    assert Run.load("run").reason == ""
+
+
+def test_early_stopping_can_be_taken_back(small):
+    straight = mmfl.run(small, "straight")
+    with stored_rounds(small, "run") as rounds:
+        next(rounds)
+    assert mmfl.run(small, "run", resume=True).fingerprint == straight.fingerprint
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(often):
+    *_, folder, _ = copies(often, Path("straight"))
+    newest = max(folder.glob("checkpoints/round-*"))
+    newest.write_bytes(newest.read_bytes().replace(b"1", b"2", 1))
+    with pytest.warns(MmflWarning, match=newest.name) as caught:
+        run = mmfl.run(often, folder, resume=True)
+    (warning,) = caught
+    assert "the one of round 3" in str(warning.message)
+    assert run.fingerprint == Run.load("straight").fingerprint
+    assert told(folder) == told(Path("straight"))
+
+
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+def test_without_a_whole_checkpoint_it_starts_again_and_says_so(often, how):
+    *_, folder, _ = copies(often, Path("straight"))
+    for path in folder.glob("checkpoints/*"):
+        path.unlink() if how == "gone" else path.write_bytes(b"")
+    with pytest.warns(MmflWarning, match="goes on from the beginning"):
+        run = mmfl.run(often, folder, resume=True)
+    assert run.fingerprint == Run.load("straight").fingerprint
+    assert told(folder) == told(Path("straight"))
+
+
+def test_rounds_that_a_power_cut_took_from_the_database_are_done_again(often):
+    *_, folder, _ = copies(often, Path("straight"))
+    with closing(sqlite3.connect(folder / "run.sqlite")) as database, database:
+        for table in ("round", "round_task", "failure"):
+            database.execute(f"DELETE FROM {table} WHERE round > 3")
+    with pytest.warns(MmflWarning, match="does not have, so the run goes on from the one of round"):
+        run = mmfl.run(often, folder, resume=True)
+    assert run.fingerprint == Run.load("straight").fingerprint
+    assert told(folder) == told(Path("straight"))
+
+
+def test_a_checkpoint_of_another_history_is_not_used(often):
+    *_, folder, _ = copies(often, Path("straight"))
+    with closing(sqlite3.connect(folder / "run.sqlite")) as database, database:
+        database.execute("UPDATE round SET chain = 'ff' WHERE round = 4")
+    with pytest.warns(MmflWarning, match="another history"):
+        mmfl.run(often, folder, resume=True)
+    assert told(folder) == told(Path("straight"))
+
+
+def test_more_rounds_go_on_like_a_longer_run(often):
+    longer = replace(often, rounds=8, evaluate=replace(often.evaluate, every=3))
+    shorter = replace(longer, rounds=4)
+    straight = mmfl.run(longer, "straight")
+    mmfl.run(shorter, "run")
+    with stored_rounds(longer, "run", resume=True) as rounds:
+        rounds.start()
+        assert rounds.after == 4
+        assert len(list(rounds)) == 4
+    grown = Run.load("run")
+    assert grown.fingerprint == straight.fingerprint
+    assert (grown.status, grown.rounds, grown.planned) == ("finished", 8, 8)
+    assert Experiment.load("run/experiment.toml").rounds == 8
+
+
+def test_a_finished_run_has_nothing_left_to_do(often, monkeypatch):
+    first = mmfl.run(often, "run")
+    monkeypatch.setattr("mmfl.engines.inline.Inline.open", None)
+    assert mmfl.run(often, "run", resume=True) == first
+
+
+def snapshot(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["seed=7"], ["seed was 1 and is 7"]),
+        (["rounds=4"], ["rounds was 5 and is 4"]),
+        (
+            ["allocator.alpha=9", "local.lr=0.2", "rounds=9"],
+            ["allocator.alpha was 3.0 and is 9", "local.lr was 0.05 and is 0.2"],
+        ),
+        (["tasks.dense.model.hidden=[9]"], ["tasks.dense.model.hidden was [8] and is [9]"]),
+        (["tasks.dense.lr=1.0"], ["tasks.dense.local.lr was not set and is 1.0"]),
+        (["allocator.kind=uniform"], ["allocator.alpha was 3.0 and is not set", "'uniform'"]),
+    ],
+)
+def test_a_changed_experiment_is_refused_with_what_changed(often, sets, said):
+    with stored_rounds(often, "run") as rounds:
+        next(rounds)
+    before = snapshot(Path("run"))
+    other = Experiment.from_toml(often.to_toml(), sets=sets)
+    sentence = one_line(StoreError, lambda: mmfl.run(other, "run", resume=True))
+    for part in said:
+        assert part in sentence
+    assert sentence.count(" and is ") == len(said)
+    assert snapshot(Path("run")) == before
+    assert mmfl.run(often, "run", resume=True).status == "finished"
+
+
+def test_engine_and_checkpoints_may_change(often):
+    with stored_rounds(often, "run") as rounds:
+        next(rounds)
+    sets = ["engine.kind=local", "engine.workers=2", "checkpoints.keep=1"]
+    other = Experiment.from_toml(often.to_toml(), sets=sets)
+    assert mmfl.run(other, "run", resume=True).fingerprint == mmfl.run(often).fingerprint
+
+
+def test_an_allocator_that_plans_by_the_rounds_cannot_get_more(often):
+    experiment = Experiment.from_toml(often.to_toml(), sets=["allocator.kind=sequential"])
+    mmfl.run(experiment, "run")
+    longer = replace(experiment, rounds=9)
+    assert experiment.lineage != longer.lineage
+    said = one_line(StoreError, lambda: mmfl.run(longer, "run", resume=True))
+    assert "rounds was 5 and is 9" in said
+    assert "plans by them" in said
+    fixed = ["allocator.kind=sequential", "allocator.rounds_each=1"]
+    other = Experiment.from_toml(often.to_toml(), sets=fixed)
+    mmfl.run(other, "other")
+    more = replace(other, rounds=7)
+    straight = mmfl.run(more, "straight")
+    assert mmfl.run(more, "other", resume=True).fingerprint == straight.fingerprint
+
+
+def test_changed_data_is_refused(often, tmp_path):
+    images = np.random.default_rng(0).random((200, 4), np.float32)
+    labels = np.arange(200) % 2
+    for name, shift in (("one", 0.0), ("two", 0.5)):
+        (tmp_path / name).mkdir()
+        parts = {"x_train": images + shift, "x_test": images, "y_train": labels, "y_test": labels}
+        np.savez(tmp_path / name / "own.npz", **parts)
+    text = often.to_toml()
+    sets = ["tasks.dense.dataset=own"]
+    experiment = Experiment.from_toml(text, sets=sets)
+    with stored_rounds(experiment, "run", data_dir="one") as rounds:
+        next(rounds)
+    again = one_line(StoreError, lambda: mmfl.run(experiment, "run", data_dir="two", resume=True))
+    assert "other data for dense" in again
+    assert mmfl.run(experiment, "run", data_dir="one", resume=True).status == "finished"
+
+
+def test_changed_bids_are_refused(often):
+    Path("bids.csv").write_text("dense,image\n" + "1,1\n" * 10)
+    settings = Experiment.from_toml(often.to_toml() + AUCTION).recruitment
+    settings = replace(
+        settings,
+        bids=Csv("bids.csv"),
+        mechanism=MECHANISMS.parse({"kind": "gmm_fair", "budget": 50.0}),
+    )
+    experiment = replace(often, recruitment=settings)
+    with stored_rounds(experiment, "run") as rounds:
+        next(rounds)
+    Path("bids.csv").write_text("dense,image\n" + "1,2\n" * 10)
+    other = Experiment.from_toml(experiment.to_toml())
+    said = one_line(StoreError, lambda: mmfl.run(other, "run", resume=True))
+    assert "other data for recruitment.bids" in said
+
+
+def test_a_live_run_is_refused(often):
+    with stored_rounds(often, "run") as rounds:
+        next(rounds)
+        before = told(Path("run"))
+        said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
+        assert said == "'run' is being run by another process"
+        assert told(Path("run")) == before
+        assert len(list(rounds)) == 4
+    assert Run.load("run").status == "finished"
+
+
+def test_where_folders_cannot_be_locked_the_run_says_who_is_busy(often, monkeypatch):
+    def cannot(*_):
+        raise OSError("no locks here")
+
+    monkeypatch.setattr("fcntl.flock", cannot)
+    with stored_rounds(often, "run") as rounds:
+        next(rounds)
+        said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
+        assert "is being run by process" in said
+    assert mmfl.run(often, "run", resume=True).status == "finished"
+
+
+def test_a_claim_ends_with_its_store(often):
+    mmfl.run(often, "run")
+    Claim(Path("run")).close()
+
+
+def test_a_run_that_was_killed_while_its_folder_was_made_starts_anew(often):
+    whole = mmfl.run(often, "whole")
+    for number, names in enumerate(
+        [[], ["experiment.toml"], ["experiment.toml", "environment.json", "run.sqlite"]]
+    ):
+        folder = Path(f"begun-{number}")
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_bytes(b"")
+        assert mmfl.run(often, folder, resume=True).fingerprint == whole.fingerprint
+
+
+def test_something_else_is_refused_and_left_alone(often):
+    Path("taken").mkdir()
+    Path("taken/thesis.txt").write_text("precious")
+    Path("file").write_text("precious")
+    for name in ("taken", "file"):
+        assert name in one_line(StoreError, lambda: mmfl.run(often, name, resume=True))  # noqa: B023
+    assert Path("taken/thesis.txt").read_text() == Path("file").read_text() == "precious"
+    assert len(list(Path("taken").iterdir())) == 1
+
+
+def test_without_checkpoints_it_starts_again(often):
+    experiment = replace(often, checkpoints=Checkpoints(keep=0))
+    *_, folder, _ = copies(experiment, Path("straight"))
+    assert not (folder / "checkpoints").exists()
+    assert mmfl.run(experiment, folder, resume=True).fingerprint
+    assert told(folder) == told(Path("straight"))
+
+
+def test_by_default_the_last_of_the_numbered_runs_goes_on(often):
+    runs = Path("runs")
+    for name in ("run", "run-2", "run-10", "run-x", "runner-11"):
+        (runs / name).mkdir(parents=True)
+    assert last_folder(runs / "run") == runs / "run-10"
+    assert last_folder(runs / "other") == runs / "other"
+    assert mmfl.run(often, resume=True).folder == runs / "run-10"
+
+
+def test_other_versions_are_told_of(often):
+    with stored_rounds(often, "run") as rounds:
+        next(rounds)
+    path = Path("run/environment.json")
+    path.write_text(path.read_text().replace(f'"mmfl": "{mmfl.__version__}"', '"mmfl": "0.0.9"'))
+    with pytest.warns(MmflWarning, match=r"begun with mmfl 0\.0\.9"):
+        mmfl.run(often, "run", resume=True)
+    with closing(RunStore.open(Path("run"))) as store:
+        (resumed,) = store.environment()["resumed"]
+    assert resumed["after_round"] == 1
+    assert resumed["versions"]["mmfl"] == mmfl.__version__
+
+
+def test_a_state_that_no_checkpoint_can_hold_ends_the_run_with_one_sentence(often, monkeypatch):
+    def allocate(self, view, state, *, rng):
+        return real(self, view, state, rng=rng)[0], {"mine": object()}
+
+    real = type(often.allocator).allocate
+    monkeypatch.setattr(type(often.allocator), "allocate", allocate)
+    assert "'allocator'" in one_line(StoreError, lambda: mmfl.run(often, "run"))
+    assert Run.load("run").status == "failed"
+
+
+def test_changes_are_by_key_and_by_task_name():
+    was = {"a": 1, "t": [{"name": "x", "k": 1}, {"name": "y"}], "l": [1, 2], "gone": {"z": 0}}
+    now = {"a": 1, "t": [{"name": "y"}, {"name": "x", "k": 2}], "l": [1, 3], "new": True}
+    assert changes(was, now) == {
+        "t.x.k": (1, 2),
+        "l": ([1, 2], [1, 3]),
+        "gone.z": (0, None),
+        "new": (None, True),
+    }
+    assert changes(was, was) == {}
