@@ -128,7 +128,9 @@ def markets() -> tuple[Table, ...]:
 
 
 def _files() -> Iterator[Table]:
-    for path in sorted((HOUSE / "experiments").rglob("*.toml")):
+    for path in sorted(
+        (*(HOUSE / "experiments").rglob("*.toml"), *(HOUSE / "chaos").glob("*.toml"))
+    ):
         yield tomllib.loads(path.read_text(encoding="utf-8"))
 
 

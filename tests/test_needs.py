@@ -184,6 +184,21 @@ def test_what_fits_is_not_refused(small, only):
     assert engine.initial()
 
 
+def test_a_run_that_cannot_be_resumed_for_want_of_memory_is_left_as_it_was(small, only):
+    begun = dataclasses.replace(small, rounds=1)
+    run(begun, "out")
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    only(machine=5000)
+    refuse = memory.refuse
+    with pytest.MonkeyPatch.context() as patched:  # as if these were gigabytes
+        now = Memory.now()
+        patched.setattr("mmfl.engines.inline.refuse", lambda needs: refuse(needs, memory=now))
+        said = one_line(ResourceError, lambda: run(small, "out", resume=True))
+    assert said.endswith("5.0 kB are free")
+    assert {p: p.read_bytes() for p in Path("out").rglob("*") if p.is_file()} == before
+    assert run(small, "out", resume=True).rounds == 3
+
+
 # From end to end
 
 
