@@ -80,6 +80,28 @@ def test_an_aggregator_that_needs_every_update_holds_those_that_a_task_surely_ge
     assert isinstance(small.aggregator, Mean)
 
 
+@pytest.mark.parametrize("sets", ["kernel=fast", "kernel=auto", "aggregator.kind=median"])
+def test_the_estimate_is_below_what_a_round_takes_and_not_far_below(small_toml, sets):
+    """Peak memory of a process of its own, before and after a round of a large model."""
+    script = (
+        "import resource, sys, mmfl; from mmfl.engines import Inline\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "of = lambda width: mmfl.Experiment.from_toml(sys.argv[1], sets=['rounds=1', sys.argv[2],\n"
+        "    f'tasks.dense.model={{kind=\"mlp\", hidden=[{width}, {width}]}}'])\n"
+        "list(mmfl.rounds(of(8)))\n"
+        "large = of(2400)\n"
+        "engine, before = Inline().open(large, data_dir=None), peak()\n"
+        "print(sum(need.bytes for need in engine.needs()))\n"
+        "list(mmfl.rounds(large, engine=engine))\n"
+        "print(peak() - before)"
+    )
+    command = [sys.executable, "-c", script, small_toml, sets]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    estimate, taken = map(int, done.stdout.split())
+    assert 0.5 * taken < estimate < taken
+
+
 def test_a_model_of_ones_own_is_not_weighed_and_runs(small_toml, tmp_path, monkeypatch):
     (tmp_path / "kept.py").write_text(
         "import dataclasses, functools, torch\n"

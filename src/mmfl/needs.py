@@ -2,8 +2,8 @@
 
 A process that trains holds, for each task, the weights twice (as they are, and as they began),
 their gradients and, with momentum, its buffer: 4 bytes each. Beside them there are the numbers of
-one batch: in training what the layers keep for their gradients, in an evaluation at least what the
-largest layer reads and writes. The coordinator holds all weights and, while a task is aggregated,
+one batch: at least what the largest layer reads and writes, and in training what the layers keep
+for their gradients. The coordinator holds all weights and, while a task is aggregated,
 the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
 a task at once. Data, clients and bids are estimated where they are read and drawn
 (`mmfl.data.load`, `mmfl.turns`, `mmfl.recruiting`). Mapped files lie on disk, where
@@ -67,55 +67,39 @@ def model_needs(
         weighed: How large they are; those of which it is not known are left out.
     """
     needs: list[Need] = []
-    number = 2 if experiment.precision == "bf16" else 4  # bytes of one that layers compute
-    some = _clients(federation)
-    held = federation.sizes(some)
+    held = federation.sizes(np.asarray(federation.clients[:1000], dtype=np.int64))
     for column, task in enumerate(federation.tasks):
         if task not in weighed:
             continue
-        found, local = weighed[task], experiment.training(task)
-        copies = 4 if local.momentum else 3
+        found = weighed[task]
+        copies = 4 if experiment.training(task).momentum else 3
         what = f"task {task!r}: a model of {found.weights:,} weights"
         needs.append(Need(what, 4 * copies * found.weights, each=True))
         needs.append(Need(f"{what}, at the coordinator,", 4 * found.weights))
         if found.answers:
-            classes = f"task {task!r}: a table of {arrays[task].outputs:,} x as many classes"
-            needs.append(
-                Need(f'{classes} (kernel = "fast" has none)', 4 * found.answers, each=True)
+            classes = f"{arrays[task].outputs:,}"
+            what = (
+                f"task {task!r}: the table of {classes} x {classes} classes of kernel = 'batched'"
             )
-        needs.append(
-            _batch(experiment, task, found, held[:, column], len(arrays[task].y_test), number)
-        )
+            needs.append(Need(what, 4 * found.answers, each=True))
+        shards = held[held[:, column] > 0, column]
+        shard = int(shards.min()) if len(shards) else 0
+        needs.append(_batch(experiment, task, found, shard, len(arrays[task].y_test)))
     if weighed:
         needs.append(_aggregation(experiment, federation, weighed))
     return needs
 
 
-def _clients(federation: Federation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Some of the clients: enough to know how large a turn is at least."""
-    return np.asarray(federation.clients[:1000], dtype=np.int64)
-
-
-def _batch(
-    experiment: Experiment,
-    task: str,
-    found: Weighed,
-    held: np.ndarray[tuple[int], np.dtype[np.int64]],
-    tested: int,
-    number: int,
-) -> Need:
+def _batch(experiment: Experiment, task: str, found: Weighed, shard: int, tested: int) -> Need:
     """The larger of a training step and of a step of an evaluation."""
-    shards = held[held > 0]
-    shard = int(shards.min()) if len(shards) else 0
-    local = experiment.training(task)
-    step, judged = min(local.batch_size, shard), min(experiment.evaluate.batch_size, tested)
-    if step * found.kept >= judged * found.layer:
-        what = f"task {task!r}: a batch of {step:,} (local.batch_size = {local.batch_size:,})"
-        return Need(what, number * step * found.kept, each=True)
-    what = f"task {task!r}: a batch of {judged:,} (evaluate.batch_size = "
-    return Need(
-        f"{what}{experiment.evaluate.batch_size:,})", number * judged * found.layer, each=True
-    )
+    wanted, judging = experiment.training(task).batch_size, experiment.evaluate.batch_size
+    step, judged = min(wanted, shard), min(judging, tested)
+    train, judge = step * max(found.kept, found.layer), judged * found.layer
+    number = 2 if experiment.precision == "bf16" else 4  # bytes of one that layers compute
+    what = f"task {task!r}: a batch of {step:,} (local.batch_size = {wanted:,})"
+    if judge > train:
+        what = f"task {task!r}: a batch of {judged:,} (evaluate.batch_size = {judging:,})"
+    return Need(what, number * max(train, judge), each=True)
 
 
 def _aggregation(
