@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmfl.config import Family, component
 from mmfl.fairness import merit
-from mmfl.faults import Fault, Injection
+from mmfl.faults import Fault, Faults, Injection
 from mmfl.updates import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ def scores(
         asked = {task: population.judges(t, task, state.offenders) for task in changed}
     split: Split = experiment.score_split if asked is None else "train"
     failures: list[ClientFailure] = []
-    injection = Injection.of(experiment, t)
+    faults = experiment.faults or Faults()
+    injection = Injection(faults, experiment.seed, t, tuple(state.params))
     pieces = engine.evaluate(changed, split, asked)
     if asked is not None:
         gate = _Judges(experiment, asked, population, state, injection, failures)

@@ -17,7 +17,7 @@ from mmfl.aggregate import checked, partial_sums
 from mmfl.allocate import Assignment, Assignments, View, first_fault
 from mmfl.data.federation import Federation
 from mmfl.errors import EngineError, InputError
-from mmfl.faults import Injection, Offenders
+from mmfl.faults import Faults, Injection, Offenders
 from mmfl.params import Params
 from mmfl.recruiting import Recruited, recruit
 from mmfl.rng import stream
@@ -109,7 +109,7 @@ class Population:
         if places is None:
             return found
         numbers: Ints = np.minimum(np.searchsorted(places, found), len(places) - 1)
-        return numbers[places[numbers] == found]
+        return numbers[np.equal(places[numbers], found)]
 
     def ids(self, places: Ints) -> Ints:
         """The ids at these places of the federation's list."""
@@ -243,10 +243,10 @@ class Turns:
     seconds_clients: float = 0.0
 
     def __post_init__(self) -> None:
-        self.injection = Injection.of(self.experiment, self.view.round)
-        spoiled = bool(self.injection.settings.clients)
+        faults, seed = self.experiment.faults or Faults(), self.experiment.seed
+        self.injection = Injection(faults, seed, self.view.round, self.view.tasks)
         # Where clients misbehave, each update is needed by itself: it is spoiled here.
-        self._merge = self.experiment.aggregator.mergeable and not spoiled
+        self._merge = self.experiment.aggregator.mergeable and not faults.clients
         self._trust = self._merge and self.engine.merges
 
     def by_task(self, jobs: Sequence[Job]) -> Iterator[tuple[str, Iterator[Any]]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,6 @@ from mmfl.faults.settings import MISBEHAVIOURS, Faults
 from mmfl.faults.speeds import normal_scores
 from mmfl.rng import stream
 from mmfl.updates import Address, ClientFailure, ClientUpdate, Evaluation, EvaluationFailure, Job
-
-if TYPE_CHECKING:
-    from mmfl.experiment import Experiment
 
 __all__ = ["Injection"]
 
@@ -60,12 +57,6 @@ class Injection:
     faults: list[Fault] = field(default_factory=list)
     virtual: float = math.nan
     _culprits: dict[tuple[Act, str], dict[int, int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, experiment: Experiment, t: int) -> Injection:
-        """Round t of an experiment."""
-        names = tuple(task.name for task in experiment.tasks)
-        return cls(experiment.faults or Faults(), experiment.seed, t, names)
 
     def lost(self, jobs: Sequence[Job], places: Ints, sizes: Ints) -> list[ClientFailure | None]:
         """For each job the failure that it comes to before the engine sees it, or None.

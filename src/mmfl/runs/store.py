@@ -3,7 +3,7 @@
     experiment.toml       the resolved experiment
     environment.json      versions, machine, command, time of the start, SHA-256 of the data
     run.sqlite            tables meta, task, round, round_task, failure (below); auction, award
-                          (see `mmfl.runs.awards`)
+                          (see `mmfl.runs.awards`); fault (see `mmfl.runs.faults`)
     models/<task>.safetensors     the final weights
 
 `run.sqlite` is in WAL mode while the run goes on, and only the coordinator writes. The column
@@ -47,7 +47,8 @@ CREATE TABLE task (
 CREATE TABLE round (
     round INTEGER PRIMARY KEY, active INTEGER NOT NULL, samples INTEGER NOT NULL,
     fresh INTEGER NOT NULL, seconds REAL NOT NULL, seconds_train REAL NOT NULL,
-    seconds_evaluate REAL NOT NULL, chain TEXT NOT NULL, assignment BLOB NOT NULL);
+    seconds_evaluate REAL NOT NULL, chain TEXT NOT NULL, assignment BLOB NOT NULL,
+    virtual REAL, quarantined INTEGER NOT NULL);
 CREATE TABLE round_task (
     round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
     clients INTEGER NOT NULL, version INTEGER NOT NULL,
@@ -55,6 +56,9 @@ CREATE TABLE round_task (
 CREATE TABLE failure (
     round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
     client INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL, turn INTEGER NOT NULL);
+CREATE TABLE fault (
+    round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
+    client INTEGER NOT NULL, kind TEXT NOT NULL, outcome TEXT NOT NULL);
 CREATE TABLE auction (
     task INTEGER PRIMARY KEY REFERENCES task(number), willing INTEGER NOT NULL,
     winners INTEGER NOT NULL, take_up REAL NOT NULL, price REAL, spend REAL NOT NULL,
@@ -177,12 +181,19 @@ class RunStore:
             (at.round, number[at.task], at.client, f.reason, f.detail[:500], f.turn)
             for at, f in ((f.address, f) for f in record.failures)
         ]
+        faults = [
+            (at.round, number[at.task], at.client, f.kind, f.outcome)
+            for at, f in ((f.address, f) for f in record.faults)
+        ]
+        quarantined = sum(until > record.round for _, until in state.offenders.values())
+        rest = (state.chain, blob, _null(record.virtual), quarantined)
         with _trouble("write", self.folder), self._database:
             self._database.execute(
-                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*whole, state.chain, blob)
+                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*whole, *rest)
             )
             self._database.executemany("INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             self._database.executemany("INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?)", failures)
+            self._database.executemany("INSERT INTO fault VALUES (?, ?, ?, ?, ?)", faults)
 
     def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Write many rows with one statement, all of them or none."""
@@ -233,6 +244,10 @@ class RunStore:
         """The answer to a query."""
         with _trouble("read", self.folder):
             return self._database.execute(query, values).fetchall()
+
+    def has(self, table: str, column: str = "round") -> bool:
+        """Whether there is such a table with such a column: older versions had fewer."""
+        return bool(self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, column))
 
     def close(self) -> None:
         """Close the database."""
