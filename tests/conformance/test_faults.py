@@ -14,6 +14,7 @@ from mmfl import Experiment, Run
 from mmfl.allocate import RoundRobin, Uniform
 from mmfl.engines import Inline, Local
 from mmfl.faults import MISBEHAVIOURS, Faults, Misbehaving
+from mmfl.faults.speeds import LogNormal
 from mmfl.runs.faults import counts
 from mmfl.runs.store import RunStore
 
@@ -34,6 +35,9 @@ REFUSED_FOR = {
 }
 KINDS = sorted(MISBEHAVIOURS.table)
 HARMLESS = {"duplicate", "false_loss"}  # the model is the one that honest clients make
+
+
+LOST = Faults(dropout=0.3, speed=LogNormal(20.0, 1.0), deadline=1.0)
 
 
 def faults(kind, **who) -> Faults:
@@ -134,7 +138,7 @@ def expected(many):
         return _final(dataclasses.replace(many, faults=found, engine=Inline()), None)
 
     made = {kind: final(faults(kind, share=0.3, rate=0.5)) for kind in KINDS}
-    return made | {None: final(None)}
+    return made | {None: final(None), "lost": final(LOST)}
 
 
 def _final(experiment, engine):
@@ -151,6 +155,12 @@ def test_any_number_of_workers_gives_the_faults_and_bits_of_the_inline_engine(
     found = _final(bad, engine)
     assert found == expected[kind]
     assert found[1]
+
+
+def test_chunks_are_of_those_who_are_not_lost_whoever_sums_them_up(many, engine, expected):
+    found = _final(dataclasses.replace(many, faults=LOST), engine)
+    assert found == expected["lost"]
+    assert {kind for _, kind, _ in found[1]} == {"dropout", "late"}
 
 
 @pytest.mark.parametrize("who", [{"share": 1.0, "rate": 0.0}, {"ids": []}, None], ids=str)

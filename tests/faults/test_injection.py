@@ -201,6 +201,21 @@ def test_a_turn_that_fails_by_itself_has_no_update_to_spoil():
         assert reasons == {k: "raised" if k < 6 else "not finite" for k in range(12)}
 
 
+def test_an_update_that_the_checks_refuse_anyway_is_not_spoiled():
+    """Some engines check updates where they are made: then there is none to spoil."""
+
+    def turn(job, params):
+        found = step(job, params)
+        odd = {"w": np.full(2, np.nan, np.float32)}
+        return dataclasses.replace(found, delta=odd) if job.address.client < 6 else found
+
+    found = Faults(clients=(Misbehaving(does="extra_tensor", share=1.0),))
+    for record in records(mock(turn, changes={"faults": found})):
+        assert {f.address.client for f in record.faults} == set(range(6, 12))
+        reasons = {f.address.client: f.reason for f in record.failures}
+        assert reasons == {k: "not finite" if k < 6 else "names" for k in range(12)}
+
+
 def test_a_scaled_update_moves_the_model_by_its_factor_or_is_stopped_by_its_norm():
     for factor, moved in ((4.0, [4, 4]), (1e30, [0, 0]), (1e300, [0, 0])):
         found = Faults(clients=(Misbehaving(does={"kind": "scaled", "factor": factor}, share=1),))
