@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -38,3 +39,7 @@ def status(
         typer.echo(line)
     if run.fingerprint:
         typer.echo(f"fingerprint {run.fingerprint}")
+    elif run.status != "running":
+        words = ["mmfl", "run", str(folder / "experiment.toml"), "--resume", "--out", str(folder)]
+        where = f"after round {run.saved}" if run.saved else "from the start"
+        typer.echo(f"it can go on {where}: {shlex.join(words)}")

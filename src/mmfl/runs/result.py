@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mmfl.checkpoints import round_of
 from mmfl.fairness import merit, variance, worst
 from mmfl.runs.awards import Hiring, hiring
 from mmfl.runs.faults import Tally, quarantined, tallies
@@ -44,6 +45,7 @@ class Run:
             `mmfl.runs.faults`).
         quarantined: How many clients are in quarantine after the last round.
         reason: Why the run failed, if it did.
+        saved: The round of the newest checkpoint; 0 = there is none.
         samples: Training examples processed, each pass counted.
         seconds: Of the round loop.
         seconds_train: Of that, training and aggregation.
@@ -67,6 +69,7 @@ class Run:
     faults: dict[str, Tally]
     quarantined: int
     reason: str
+    saved: int
     samples: int
     seconds: float
     seconds_train: float
@@ -124,6 +127,7 @@ class Run:
             faults=faults,
             quarantined=away,
             reason=meta.get("reason", ""),
+            saved=round_of(meta.get("checkpoint", "")),
             samples=int(whole[1]),
             seconds=whole[2],
             seconds_train=whole[3],
