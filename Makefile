@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited dropouts attacks exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_sweeps clean
+.PHONY: run test lint format five_tasks precision recruited dropouts attacks exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_sweeps fuzz clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -53,6 +53,10 @@ bench_scale: .venv/run.stamp  ## a million clients against ten thousand, a thous
 
 bench_sweeps: .venv/run.stamp  ## several runs at once against one at a time (six minutes, idle cores)
 	@$(BIN)/python benchmarks/sweeps.py --out benchmarks/results/sweeps.json
+
+fuzz: .venv/run.stamp  ## slow (half an hour): 10,000 mutated experiments and 1,000 mutated tables of bids
+	@$(BIN)/python chaos/fuzz.py configs --count 10000 --out chaos/results/configs.json
+	@$(BIN)/python chaos/fuzz.py bids --count 1000 --out chaos/results/bids.json
 
 auctions_exact: .venv/test.stamp  ## slow: 40,000 auctions against Algorithm 3 in exact rationals
 	@PYTHONPATH=tests $(BIN)/python tests/market/auctions_exact.py

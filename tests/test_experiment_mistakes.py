@@ -135,7 +135,8 @@ def test_bad_values_are_one_sentence(sets: str, parts: list[str]) -> None:
         ("rounds = ", ["not valid TOML"]),
         ("rounds = 1\nrounds = 2", ["not valid TOML"]),
         (f"seed = {'9' * 5000}\n{LEAST}", ["not valid TOML"]),
-        (f"seed = {'[' * 5000}{']' * 5000}\n{LEAST}", ["not valid TOML"]),
+        (f"{LEAST}\nx = {'[' * 5000}{']' * 5000}\n", ["not valid TOML", "(at line 9)"]),
+        ("seed = 1\nx = [\n" + "[\n" * 5000 + "]\n" * 5001, ["brackets inside each other (at l"]),
         ("", ["rounds is missing"]),
         (LEAST.replace("rounds = 2", ""), ["rounds is missing"]),
         (LEAST.replace("[clients]\ncount = 4", ""), ["clients is missing"]),
@@ -183,3 +184,25 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Experiment.load(path)
     assert str(caught.value).startswith(f"{path}: clients.count must")
+
+
+# Keys that nobody would write
+
+
+def test_a_strange_key_is_shown_and_a_long_one_cut() -> None:
+    for key, shown in {
+        r"a\u001b[31mb": r"'a\x1b[31mb' is not a known key; known: ",
+        "x" * 5000: f"'{'x' * 56}... is not a known key; known: ",
+        " ": "' ' is not a known key; known: ",
+    }.items():
+        assert refused(text=f'"{key}" = 1\n{LEAST}').startswith(shown)
+
+
+def test_a_long_value_is_cut() -> None:
+    text = f"{LEAST}partition = {{ kind = 'iid', points = {[1] * 500} }}"
+    assert len(refused(text=text)) < 200
+    assert len(refused("allocator.kind=" + "y" * 9000)) < 300
+
+
+def test_there_are_not_more_workers_than_numbers() -> None:
+    assert "engine.workers must be a whole number >= 1" in refused("engine.workers=2147483648")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import numpy as np
@@ -316,3 +317,32 @@ class Nobody:
 def test_a_mechanism_of_the_users_own_is_not_trusted(answer, said):
     settings = Recruiting(Nobody(answer), Uniform())
     assert said in one_line(InputError, lambda: play(hired(settings)))
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/dev/zero", "cannot read '/dev/zero': it is a device, no file"),
+        ("pipe.csv", "cannot read 'pipe.csv': it is a pipe, no file"),
+        (".", "cannot read '.': Is a directory"),
+        ("a\x00b", r"cannot read 'a\x00b': its name has a zero byte"),
+    ],
+)
+def test_what_is_no_file_is_not_waited_for(path, said):
+    os.mkfifo("pipe.csv")
+    settings = Recruiting(BudgetFair(3.0), Csv(path))
+    assert one_line(InputError, lambda: recruit(*_given(settings))) == said
+    assert one_line(InputError, settings.files) == said
+
+
+def _given(settings: Recruiting):
+    engine = mock(changes={"recruitment": settings})
+    return engine.experiment, engine.federation
+
+
+def test_ids_of_a_range_are_those_of_a_list():
+    settings = Recruiting(GMMFair(2.0), Uniform())
+    listed, ranged = (
+        settings.asked(["a"], ids, 3) for ids in (range(5, 25, 3), [*range(5, 25, 3)])
+    )
+    assert (listed.values == ranged.values).all()

@@ -25,6 +25,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Strict, TypeAdapter, Val
 from pydantic_core import CoreSchema, core_schema
 
 from mmfl.errors import ConfigError, did_you_mean
+from mmfl.files import read_text
 from mmfl.sentences import location, problem, sentence, short
 
 __all__ = [
@@ -209,7 +210,8 @@ class Family:
         if kind in self.table:
             return self.table[kind]
         if ":" not in kind:
-            raise problem(f"unknown {self.name} {kind!r}; {did_you_mean(kind, self.table)}", "kind")
+            known = did_you_mean(kind, self.table)
+            raise problem(f"unknown {self.name} {short(kind)}; {known}", "kind")
         if not _imports.get():
             raise problem(
                 f"{kind!r} would import code; pass --allow-imports (in Python: "
@@ -260,7 +262,7 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
 def read_file(path: str | Path) -> str:
     """The text of a configuration file; `ConfigError` if there is none."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        return read_text(path, pipes=True)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise ConfigError(f"cannot read {str(path)!r}: {reason}") from None
@@ -270,8 +272,21 @@ def read_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text; `ConfigError` if it is none."""
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ConfigError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        where = f"(at line {_deepest(text)})"
+        raise ConfigError(f"not valid TOML: too many brackets inside each other {where}") from None
+
+
+def _deepest(text: str) -> int:
+    """The number of the first line at whose end most brackets are open, or that opens most."""
+    depth, found = 0, (0, 1)
+    for number, line in enumerate(text.split("\n"), 1):
+        opened = sum(map(line.count, "[{"))
+        found = max(found, (depth + opened, number), key=lambda pair: pair[0])
+        depth = max(0, depth + opened - sum(map(line.count, "]}")))
+    return found[1]
 
 
 def dump(value: Any) -> Any:

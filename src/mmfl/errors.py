@@ -6,6 +6,7 @@
     │   └── DataError           ... in a data set or in the way it is partitioned
     ├── EngineError             the machinery that trains could not do its work
     ├── FetchError              a data set could not be fetched: network, disk, npm
+    ├── ResourceError           the machine has too little memory for what is asked
     └── StoreError              a run directory cannot be written or read
 
 `MmflWarning` is what mmfl warns of, in one sentence too. A bad *client* raises nothing: it becomes
@@ -15,6 +16,7 @@ a `mmfl.updates.ClientFailure` and costs that client its turn.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 __all__ = [
@@ -25,16 +27,25 @@ __all__ = [
     "InputError",
     "MmflError",
     "MmflWarning",
+    "ResourceError",
     "StoreError",
     "did_you_mean",
 ]
 
 
 class MmflError(Exception):
-    """Base of all errors that mmfl raises on purpose: the message is one line for a person."""
+    """Base of all errors that mmfl raises on purpose: the message is one line for a person.
+
+    What a terminal would obey instead of showing it, such as an escape sequence in a key, is shown;
+    of a word that has no end, beginning and end.
+    """
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(" ".join(line.strip() for line in str(message).splitlines()))
+        line = " ".join(line.strip() for line in str(message).splitlines())
+        line = re.sub(r"(\S{200})\S{100,}(\S{50})", r"\1...\2", line)
+        if not line.isprintable():
+            line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+        super().__init__(line)
 
 
 class MmflWarning(UserWarning):
@@ -59,6 +70,10 @@ class EngineError(MmflError):
 
 class FetchError(MmflError):
     """A data set could not be fetched: a server, the disk, or npm refused."""
+
+
+class ResourceError(MmflError):
+    """The machine has too little memory for what is asked: the message names the setting."""
 
 
 class StoreError(MmflError):

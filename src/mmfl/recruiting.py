@@ -11,7 +11,6 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -19,9 +18,11 @@ import numpy.typing as npt
 
 from mmfl.config import Family, component
 from mmfl.errors import InputError, MmflWarning, did_you_mean
+from mmfl.files import read
 from mmfl.market import MECHANISMS, Bids, Mechanism, Recruitment, simulated_bids
 from mmfl.market.sources import DISTRIBUTIONS, Csv, Distribution
-from mmfl.market.sources.simulated import Correlation
+from mmfl.market.sources.simulated import Correlation, bytes_needed, ids_of
+from mmfl.memory import Need, refuse
 from mmfl.rng import stream
 
 if TYPE_CHECKING:
@@ -91,13 +92,15 @@ class Recruiting:
         if not isinstance(self.bids, Csv):
             return {}
         try:
-            content = Path(self.bids.path).read_bytes()
+            content = read(self.bids.path)
         except OSError as error:
             raise InputError(f"cannot read {self.bids.path!r}: {error.strerror}") from None
         return {"recruitment.bids": hashlib.sha256(content).hexdigest()}
 
     def asked(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
         """The bids of these clients for these tasks."""
+        what = f"clients.count = {len(clients):,} with an auction of {len(tasks)} tasks"
+        refuse([Need(what, bytes_needed(len(clients), len(tasks)))])
         if isinstance(self.bids, Csv):
             return _matched(self.bids.read(), tasks, clients, self.bids.path)
         models = {task: self.tasks.get(task, self.bids) for task in tasks}
@@ -127,7 +130,7 @@ def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: st
                 "'client' says whose they are"
             )
         return Bids(given.values[:, columns], clients, tuple(tasks))
-    known = np.asarray(clients, dtype=np.int64)
+    known = ids_of(clients)
     if not all(isinstance(client, int) for client in given.clients):
         odd = next(name for name in given.clients if not re.fullmatch(r"0|[1-9]\d*", str(name)))
         raise InputError(f"{path}: client {odd!r} is none of the experiment's (whole numbers)")
@@ -191,7 +194,7 @@ def recruit(experiment: Experiment, federation: Federation) -> Recruited | None:
     if settings is None:
         return None
     bids = settings.asked(federation.tasks, federation.clients, experiment.seed)
-    holds = federation.sizes(np.asarray(federation.clients, dtype=np.int64)) > 0
+    holds = federation.sizes(ids_of(federation.clients)) > 0
     entry = np.where(holds, bids.values, np.inf).min(axis=0, initial=np.inf)
     kept = list(range(len(bids.tasks)))
     while kept:

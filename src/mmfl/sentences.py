@@ -82,7 +82,11 @@ def _rule(error: Any, root: type) -> str:
 def _path(way: Iterable[str | int]) -> str:
     text = ""
     for part in way:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            key = part if len(part) <= 60 and part.isprintable() and part.strip() else short(part)
+            text += f".{key}" if text else key
     return text
 
 

@@ -18,6 +18,7 @@ from mmfl.allocate import Assignment, Assignments, View, first_fault
 from mmfl.data.federation import Federation
 from mmfl.errors import EngineError, InputError
 from mmfl.faults import Faults, Injection, Offenders
+from mmfl.memory import Need, refuse
 from mmfl.params import Params
 from mmfl.recruiting import Recruited, recruit
 from mmfl.rng import stream
@@ -33,6 +34,9 @@ __all__ = ["Population", "Turns", "allocation", "jobs_of"]
 Ints = npt.NDArray[np.int64]
 NOBODY: Offenders = {}
 Result = ClientUpdate | ClientFailure
+
+_TURN = 200
+"""Bytes that a turn takes at the coordinator, at least: its place, its assignment, its job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +78,17 @@ class Population:
                 "nobody active; raise it"
             )
         rate = experiment.clients.active
+        if isinstance(rate, float):
+            active = round(rate * count)
+            what = f"clients.active = {rate:g}, which means {active:,} clients a round,"
+            refuse([Need(what, (_TURN + 9 * len(federation.tasks)) * active)])
         rates = np.array(() if isinstance(rate, float) else rate)
         return cls(federation, experiment, places, count, rates, recruited)
+
+    def turnout(self, t: int) -> int:
+        """How many clients are active in a round."""
+        rate = self.experiment.clients.active
+        return round(rate * self.count) if isinstance(rate, float) else len(self.active(t))
 
     def active(self, t: int, offenders: Offenders = NOBODY) -> Ints:
         """Places of the round's active clients, ascending (Algorithm 1, line 3).

@@ -96,7 +96,7 @@ def test_a_wrong_option_of_compare_is_one_sentence(mistake, options, sentence):
         ("bad.csv", b"a\rb\r", "bad.csv, line 1: "),
         ("bad.csv", b"\xff\xfe", "bad.csv, line 1: is not UTF-8 text"),
         ("none.csv", None, "cannot read 'none.csv': No such file or directory"),
-        ("none.toml", None, "none.toml: cannot read 'none.toml': No such file or directory"),
+        ("none.toml", None, "cannot read 'none.toml': No such file or directory"),
         ("bad.toml", b"clients = 0\n", "bad.toml: "),
         ("bad.toml", b"clients = \n", "bad.toml: not valid TOML"),
         ("bad.toml", b'clients = 5\n[tasks.a]\nkind = "normal"\n', "bad.toml: tasks.a.kind: un"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -309,3 +310,31 @@ def test_on_a_terminal_the_view_is_live(config, on_terminal):
     assert "\x1b[" in text
     assert "round 3 of 3" in text
     assert "difficulty" in text
+
+
+def test_check_says_nothing_of_an_experiment_before_it_knows_all(call, config):
+    """The last task's model is at fault: the first one is not praised."""
+    code, out, err = call("check", config, "--set", "tasks.image.model.kind=preact_resnet18")
+    assert (code, out) == (2, "")
+    sentence = one_sentence(err)
+    assert sentence.startswith(f"mmfl: {config}: task 'image': its model cannot be built: ")
+
+
+def test_every_sentence_of_check_names_the_file_once(call, config):
+    for arguments, _ in MISTAKES.values():
+        _, _, err = call("check", config, *arguments)
+        assert err.count(str(config)) == 1
+
+
+def test_check_counts_active_clients_also_where_each_has_a_rate(call, config):
+    rates = "clients.active=[1,1,1,1,1,1,0,0,0,0]"
+    assert "10 clients of which 6 are active" in call("check", config, "--set", rates)[1]
+
+
+def test_a_pipe_can_be_checked(call, small_toml):
+    os.mkfifo("pipe")
+    writer = subprocess.Popen(
+        [sys.executable, "-c", "import sys; open('pipe', 'w').write(sys.argv[1])", small_toml]
+    )
+    assert call("check", "pipe")[0] == 0
+    assert writer.wait() == 0

@@ -120,6 +120,10 @@ def test_given_numbers_of_the_wrong_length_are_one_sentence(shape, depth, name):
         ({"mean": "half", "std": 1}, "must be a number or a list of one per channel, got 'half'"),
         ({"mean": True, "std": 1}, "must be a number or a list of one per channel, got True"),
         ({"mean": float("nan"), "std": 1}, "must be a number or a list of one per channel"),
+        ({"mean": float("inf"), "std": 1}, "mean must be between -1e+30 and 1e+30, got inf"),
+        ({"mean": 10**400, "std": 1}, "mean must be between -1e+30 and 1e+30, got 1000"),
+        ({"mean": 0, "std": [1, 1e39]}, "std must be between -1e+30 and 1e+30, got [1, 1e+39]"),
+        ({"mean": 0, "std": 1e-50}, "std must be at least 1e-30, got 1e-50"),
     ],
 )
 def test_given_numbers_that_are_none_are_one_sentence(options, rule):

@@ -224,6 +224,16 @@ def test_extreme_costs_are_searched_too(mechanism, costs):
     assert found.tried < 1000
 
 
+@pytest.mark.parametrize("mechanism", [MaxMinFair(1e300), GMMFair(1e-9)], ids=repr)
+def test_bids_at_the_end_of_all_floats_are_searched_too(mechanism):
+    costs = random_market(3, 12, 3)
+    costs[4, 1], costs[7, 1], costs[8, 2] = 1e308, 1.7e308, 1.7e308
+    for user in (0, 4, 7):
+        found = best_response(mechanism, costs, user)
+        assert 0 <= found.gain < float("inf")
+        assert all(bid == bid for bid in found.bids)
+
+
 @given(markets(), st.data())
 @settings(max_examples=25, deadline=None)
 def test_a_lie_lowers_the_worst_take_up_by_two_at_most(costs, data):

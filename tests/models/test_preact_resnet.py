@@ -115,7 +115,9 @@ def test_the_smallest_image_can_be_trained_on_alone():
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("options", [{"norm": "layer"}, {"blocks": []}, {"width": 0}])
+@pytest.mark.parametrize(
+    "options", [{"norm": "layer"}, {"blocks": []}, {"blocks": [2, 1001]}, {"width": 0}]
+)
 def test_wrong_settings_are_one_sentence(options):
     from mmfl.models import PreactResnet
 

@@ -12,6 +12,7 @@ import typer
 from mmfl import __version__
 from mmfl.cli import auction, check, compare, data, profile, run, status
 from mmfl.errors import MmflError, MmflWarning
+from mmfl.memory import ran_out
 
 __all__ = ["app", "main"]
 
@@ -68,6 +69,9 @@ def main() -> None:
         app()
     except MmflError as error:
         typer.echo(f"mmfl: {error}", err=True)
+        sys.exit(2)
+    except MemoryError as error:
+        typer.echo(f"mmfl: {ran_out(error)}", err=True)
         sys.exit(2)
     except BrokenPipeError:
         # Whoever read our output has gone: say no more, not even at exit.

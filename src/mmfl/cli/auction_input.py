@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from mmfl.cli.options import about
 from mmfl.config import dump, read_file, read_toml
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
@@ -89,8 +90,9 @@ class Source:
         """Look at the file; a CSV file is read later."""
         if path.suffix.lower() != ".toml":
             return cls(path, None)
+        text = read_file(path)
         try:
-            table = read_toml(read_file(path))
+            table = read_toml(text)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
         if not {"rounds", "recruitment"} & table.keys():
@@ -133,12 +135,13 @@ class Source:
         return {seed: self._drawn(seed) for seed in numbers}
 
     def _drawn(self, seed: int) -> Bids:
-        if isinstance(self.market, Market):
-            return self.market.bids(seed)
-        assert self.market is not None
-        assert self.market.recruitment is not None
-        names = [task.name for task in self.market.tasks]
-        return self.market.recruitment.asked(names, range(self.market.clients.count), seed)
+        with about(self.path):
+            if isinstance(self.market, Market):
+                return self.market.bids(seed)
+            assert self.market is not None
+            assert self.market.recruitment is not None
+            names = [task.name for task in self.market.tasks]
+            return self.market.recruitment.asked(names, range(self.market.clients.count), seed)
 
 
 def contenders(

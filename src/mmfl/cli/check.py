@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules
+from mmfl.cli.options import AllowImports, Config, DataDir, Sets, about, find_modules
 
 if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
     from mmfl.recruiting import Recruited
 
 __all__ = ["check", "schema"]
@@ -21,35 +23,51 @@ def check(
     allow_imports: AllowImports = False,
 ) -> None:
     """Validate an experiment: the file, its data, its partition and its models. Trains nothing."""
-    import numpy as np
-
-    from mmfl.engines.inline import Inline
     from mmfl.experiment import Experiment
-    from mmfl.recruiting import warn_of
-    from mmfl.turns import Population
 
     if allow_imports:
         find_modules(config)
-    experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
+    with about(config):
+        experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
+        for line in _found(experiment, config, data_dir):
+            typer.echo(line)
+
+
+def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[str]:
+    """What there is to say, all at once: nothing is said of an experiment that is not sound."""
+    import numpy as np
+
+    from mmfl.engines.inline import Inline
+    from mmfl.engines.local import Local
+    from mmfl.memory import refuse
+    from mmfl.needs import worker_needs
+    from mmfl.recruiting import warn_of
+    from mmfl.turns import Population
+
     engine = Inline().open(experiment, data_dir=data_dir)
     population = Population.of(engine.federation, engine.experiment)
+    if isinstance(experiment.engine, Local):
+        workers = experiment.engine.processes
+        refuse([*worker_needs(workers), *engine.needs()], workers=workers)
     params = engine.initial()
     some = min(1000, len(engine.federation.clients))
     sizes = engine.federation.sizes(population.ids(np.arange(some)))
+    lines = []
     for number, (task, weights) in enumerate(params.items()):
         held = sizes[:, number]
         points = f"{held.min()} to {held.max()}" if np.ptp(held) else f"{held[0]}"
-        typer.echo(
+        lines.append(
             f"task {task}: {weights.layout.size:,} weights in {len(weights)} tensors, "
             f"{points} examples per client"
         )
     if population.recruited is not None:
         warn_of(population.recruited)
-        typer.echo(_recruited(population.recruited))
-    typer.echo(
+        lines.append(_recruited(population.recruited))
+    lines.append(
         f"{config}: fine; {len(params)} tasks, {population.count} clients of which "
-        f"{len(population.active(1))} are active in round 1, {experiment.rounds} rounds"
+        f"{population.turnout(1)} are active in round 1, {experiment.rounds} rounds"
     )
+    return lines
 
 
 def _recruited(recruited: Recruited) -> str:

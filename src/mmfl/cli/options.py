@@ -12,6 +12,9 @@ from typing import Annotated
 
 import typer
 
+from mmfl.errors import MmflError, ResourceError
+from mmfl.memory import ran_out
+
 __all__ = [
     "AllowImports",
     "Config",
@@ -19,6 +22,7 @@ __all__ = [
     "Json",
     "Quiet",
     "Sets",
+    "about",
     "allowed",
     "find_modules",
     "stopped_by_signals",
@@ -46,6 +50,19 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing (but JSON, if asked for).")
 ]
+
+
+@contextmanager
+def about(file: Path) -> Iterator[None]:
+    """A mistake that shows in this block is one of this file's: its sentence names it."""
+    try:
+        yield
+    except MmflError as error:
+        if str(file) in str(error):
+            raise
+        raise type(error)(f"{file}: {error}") from None
+    except MemoryError as error:
+        raise ResourceError(f"{file}: {ran_out(error)}") from None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ An npz file holds `x_train, y_train, x_test, y_test` (and no pickles) under the 
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import zipfile
@@ -81,6 +82,11 @@ class Named:
 
     name: Text
 
+    def bytes_needed(self, data_dir: Path | None) -> int:
+        """What it certainly takes in memory, as the file's heads say; 0 = not known."""
+        path = (data_folder(data_dir) or default_folder()) / f"{self.name}.npz"
+        return _promised(path) if _is_file(path) else 0
+
     def load(self, data_dir: Path | None) -> Arrays:
         """Find it and read it."""
         given = data_folder(data_dir)
@@ -111,6 +117,11 @@ class Npz:
 
     path: Text
 
+    def bytes_needed(self, data_dir: Path | None) -> int:
+        """What it certainly takes in memory, as the file's heads say; 0 = not known."""
+        path = (data_folder(data_dir) or Path()) / self.path
+        return _promised(path) if _is_file(path) else 0
+
     def load(self, data_dir: Path | None) -> Arrays:
         """Read the file."""
         path = (data_folder(data_dir) or Path()) / self.path
@@ -136,8 +147,13 @@ class Synthetic:
     shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)] = (16,)
     train: Count = 2000
     test: Count = 500
-    noise: NonNegative = 1.0
+    noise: Annotated[NonNegative, Field(le=1e30)] = 1.0
     seed: Natural = 0
+
+    def bytes_needed(self, data_dir: Path | None) -> int:
+        """What it certainly takes in memory, at the time when most of it is held three times."""
+        examples = max(3 * self.train, self.train + 3 * self.test) + self.classes
+        return 4 * math.prod(self.shape) * examples + 8 * (self.train + self.test)
 
     def load(self, data_dir: Path | None) -> Arrays:
         """Draw it."""
@@ -198,6 +214,27 @@ def _what_is_wrong(path: Path) -> str:
     if _is_file(path):
         return "is a file"
     return "is a folder" if os.path.isdir(path) else "does not exist"
+
+
+def _promised(path: Path) -> int:
+    """How many bytes the arrays of an npz file have, by their heads; 0 if it is no such file."""
+    heads = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    total = 0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in (*PARTS, "groups"):
+                if f"{name}.npy" not in archive.namelist():
+                    continue
+                with archive.open(f"{name}.npy") as file:
+                    read = heads[np.lib.format.read_magic(file)]
+                    shape, _, kind = read(file)
+                    total += kind.itemsize * math.prod(shape)
+    except Exception:  # a damaged file can raise nearly anything; reading it says what
+        return 0
+    return total
 
 
 def _read_npz(path: Path) -> Arrays:

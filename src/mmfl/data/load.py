@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.data.arrays import Arrays, content_hash
-from mmfl.data.datasets import Dataset
-from mmfl.errors import DataError
+from mmfl.data.datasets import Dataset, Named, Npz, Synthetic
+from mmfl.errors import DataError, MmflError
+from mmfl.memory import Need, ran_out, refuse
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -52,9 +53,13 @@ class Shelf:
 
     def _load(self, task: str, dataset: Dataset) -> Arrays:
         try:
+            wanted = 0
+            if isinstance(dataset, Named | Npz | Synthetic):
+                wanted = dataset.bytes_needed(self._data_dir)
+            refuse([Need("its data set", wanted)])
             return dataset.load(self._data_dir)
-        except DataError as error:
-            raise DataError(f"task {task!r}: {error}") from None
+        except MmflError as error:
+            raise type(error)(f"task {task!r}: {error}") from None
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
+            said = ran_out(error) or f"{type(error).__name__}: {error}"
             raise DataError(f"task {task!r}: its data cannot be loaded: {said}") from error

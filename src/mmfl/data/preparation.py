@@ -25,6 +25,9 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Scaling = tuple[Floats, Floats] | None
 
+_MOST = 1e30
+"""No mean or deviation is larger, and no deviation smaller than its inverse: float32 ends there."""
+
 
 class Normalize(Protocol):
     """Scales examples."""
@@ -92,8 +95,10 @@ class Standard:
 
 def _numbers(value: Any) -> Any:
     several = value if isinstance(value, list | tuple) else [value]
-    if not several or not all(type(one) in (int, float) and np.isfinite(one) for one in several):
+    if not several or not all(type(one) in (int, float) and one == one for one in several):  # noqa: PLR0124
         raise ValueError(f"must be a number or a list of one per channel, got {short(value)}")
+    if not all(abs(one) <= _MOST for one in several):
+        raise ValueError(f"must be between {-_MOST:g} and {_MOST:g}, got {short(value)}")
     return tuple(map(float, several))
 
 
@@ -119,6 +124,8 @@ class Given:
     def __post_init__(self) -> None:
         if min(self.std) <= 0:
             raise ValueError(f"std must be above 0, got {min(self.std):g}")
+        if min(self.std) < 1 / _MOST:
+            raise ValueError(f"std must be at least {1 / _MOST:g}, got {min(self.std):g}")
 
     def scaling(self, data: Arrays) -> Scaling:
         """In the data's units."""

@@ -10,6 +10,8 @@ from mmfl.config import component
 from mmfl.data.federation import SimulatedFederation
 from mmfl.data.load import Shelf
 from mmfl.engines.base import Ids
+from mmfl.memory import Need, refuse
+from mmfl.needs import model_needs
 from mmfl.params import Params
 from mmfl.updates import (
     ClientFailure,
@@ -68,8 +70,16 @@ class InlineEngine:
         """From task name to the SHA-256 of its data."""
         return self._shelf.hashes(self.experiment)
 
+    def needs(self) -> list[Need]:
+        """What the models will take, as far as it is known before they are built."""
+        trainer = self._trainer
+        found = {task: trainer.weigh(task) for task in self.federation.tasks}
+        known = {task: size for task, size in found.items() if size is not None}
+        return model_needs(self.experiment, self.federation, trainer.arrays, known)
+
     def initial(self) -> dict[str, Params]:
         """Every task's first weights."""
+        refuse(self.needs())
         return {task.name: self._trainer.initial(task.name) for task in self.experiment.tasks}
 
     def train(

@@ -30,6 +30,8 @@ from mmfl.engines.base import Ids
 from mmfl.engines.pool import Message, Pool
 from mmfl.engines.slots import Slots
 from mmfl.errors import EngineError
+from mmfl.memory import refuse
+from mmfl.needs import Weighed, model_needs, worker_needs
 from mmfl.params import Layout, Params
 from mmfl.sentences import short
 from mmfl.updates import (
@@ -73,7 +75,8 @@ _OURS = (
 
 
 def _workers(value: Any) -> Any:
-    if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value == "auto" or (whole and 1 <= value < 2**31):
         return value
     raise ValueError(f'must be a whole number >= 1 or "auto", got {short(value)}')
 
@@ -98,11 +101,18 @@ class Local:
     workers: Workers = "auto"
     timeout: Positive | None = None
 
+    @property
+    def processes(self) -> int:
+        """How many workers there are here."""
+        if isinstance(self.workers, int):
+            return self.workers
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return cores or 1
+
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> LocalEngine:
         """Load the data, map it, start the workers."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        workers = self.workers if isinstance(self.workers, int) else cores or 1
-        return LocalEngine(experiment, data_dir, workers, self.timeout)
+        refuse(worker_needs(self.processes), workers=self.processes)
+        return LocalEngine(experiment, data_dir, self.processes, self.timeout)
 
 
 class LocalEngine:
@@ -155,15 +165,26 @@ class LocalEngine:
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
-        tasks = [task.name for task in self.experiment.tasks]
-        requests: list[Message] = [{"do": "initial", "task": task} for task in tasks]
+        known: dict[str, Weighed] = {}
+        for task, (reply, _) in self._of_tasks("weigh").items():
+            weighed = _good(reply, f"task {task!r}: looking at its model")["weighed"]
+            known |= {task: Weighed(*weighed)} if weighed else {}
+        arrays = self._shelf.arrays(self.experiment)
+        needs = model_needs(self.experiment, self.federation, arrays, known)
+        refuse(needs, workers=self.workers)
         first = {}
-        with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
-            for task, (reply, frame) in zip(tasks, replies, strict=True):
-                layout = Layout.of(_good(reply, f"task {task!r}: building its model")["layout"])
-                first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
+        for task, (reply, frame) in self._of_tasks("initial").items():
+            layout = Layout.of(_good(reply, f"task {task!r}: building its model")["layout"])
+            first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
         self._know(first)
         return first
+
+    def _of_tasks(self, what: str) -> dict[str, tuple[Message, bytes]]:
+        """From task to a worker's answer to one request about it."""
+        tasks = [task.name for task in self.experiment.tasks]
+        requests: list[Message] = [{"do": what, "task": task} for task in tasks]
+        with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
+            return dict(zip(tasks, replies, strict=True))
 
     def train(
         self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False

@@ -4,6 +4,7 @@ It reads requests from the socket until that is closed, and answers each one:
 
     setup      experiment, manifest of the data     -> {"ready": true}
     weights    manifest of the weights              (no answer)
+    weigh      task                                 -> how large its model will be, or null
     initial    task                                 -> layout, and the weights as bytes
     train      jobs of one task, slot, merge        -> results (`DONE` each, or reason and detail),
                                                        the delta or the sum in the slot
@@ -32,6 +33,7 @@ from mmfl.data import Arrays
 from mmfl.engines.arena import attach
 from mmfl.errors import EngineError, MmflError
 from mmfl.experiment import Experiment
+from mmfl.memory import ran_out
 from mmfl.params import Params
 from mmfl.train.trainer import Trainer
 from mmfl.updates import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork
@@ -62,7 +64,7 @@ class Worker:
             except MmflError as error:
                 reply = {"error": str(error)}
             except Exception as error:
-                reply = {"error": f"{type(error).__name__}: {error}"}
+                reply = {"error": ran_out(error) or f"{type(error).__name__}: {error}"}
             if reply is not None:
                 self._connection.send_bytes(json.dumps(reply | {"frame": bool(frame)}).encode())
                 if frame:
@@ -84,6 +86,10 @@ class Worker:
         self._weights = attach(self._files["weights"], manifest)
         self._slots = {}
         return None, b""
+
+    def do_weigh(self, task: str) -> tuple[Any, bytes]:
+        """How large a task's model will be."""
+        return {"weighed": self._trainer.weigh(task)}, b""
 
     def do_initial(self, task: str) -> tuple[Any, bytes]:
         """A task's first weights."""

@@ -24,7 +24,7 @@ class Mlp:
         dropout: Share of a hidden layer's units that a training step leaves out.
     """
 
-    hidden: tuple[Count, ...] = (64,)
+    hidden: Annotated[tuple[Count, ...], Field(max_length=1000)] = (64,)
     dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
 
     def build(self, shape: tuple[int, ...], outputs: int) -> nn.Module:

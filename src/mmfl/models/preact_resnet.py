@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PreactResnet", "PreactResnet18"]
 
+Blocks = Annotated[Count, Field(le=1000)]  # each takes a millisecond to build
 Norm = Literal["batch", "group"]
 
 
@@ -37,7 +38,7 @@ class PreactResnet:
     """
 
     width: Count = 16
-    blocks: Annotated[tuple[Count, ...], Field(min_length=1, max_length=6)] = (1, 1, 1)
+    blocks: Annotated[tuple[Blocks, ...], Field(min_length=1, max_length=6)] = (1, 1, 1)
     norm: Norm = "batch"
     groups: Count = 8
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 from mmfl.config import Count, Family, OwnFunction, component
 from mmfl.errors import InputError
 from mmfl.objectives.losses import Loss, one_number_each
-from mmfl.sentences import problem
+from mmfl.sentences import problem, short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -174,13 +174,13 @@ class OwnMetric:
     def __post_init__(self) -> None:
         better = self.function.options.get("better", "higher")
         if better not in ("higher", "lower"):
-            raise problem(f'must be "higher" or "lower", got {better!r}', "better")
+            raise problem(f'must be "higher" or "lower", got {short(better)}', "better")
         low_high = self.function.options.get("bounds", [_LEAST, _MOST])
         numbers = isinstance(low_high, list | tuple) and [*map(type, low_high)]
         if not numbers or len(numbers) != 2 or not {*numbers} <= {int, float}:
-            raise problem(f"must be two numbers, got {low_high!r}", "bounds")
+            raise problem(f"must be two numbers, got {short(low_high)}", "bounds")
         if not low_high[0] < low_high[1]:
-            raise problem(f"must be [low, high] with low < high, got {low_high!r}", "bounds")
+            raise problem(f"must be [low, high] with low < high, got {short(low_high)}", "bounds")
 
     @property
     def better(self) -> Better:

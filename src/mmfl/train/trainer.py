@@ -19,7 +19,9 @@ from torch import Tensor
 from mmfl.data import Arrays, simulate
 from mmfl.errors import EngineError, MmflError
 from mmfl.experiment import Experiment, Task
+from mmfl.memory import ran_out
 from mmfl.models import MODELS
+from mmfl.needs import Weighed
 from mmfl.objectives import BinaryCrossEntropy, Loss
 from mmfl.objectives.losses import unfit
 from mmfl.params import Flat, Params
@@ -30,6 +32,7 @@ from mmfl.train.kernels import kernel
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import one_thread, seeded
+from mmfl.train.sizing import weigh
 from mmfl.train.warm_start import warm_weights
 from mmfl.updates import (
     ClientFailure,
@@ -91,6 +94,16 @@ class Trainer:
         bench.resident.set(first)
         self._try_out(bench)
         return Params(bench.resident.layout, first)
+
+    def weigh(self, name: str) -> Weighed | None:
+        """How large a task's model will be; None if only building it can tell."""
+        task = self.experiment.task(name)
+        if MODELS.kind_of(task.model) not in MODELS.table:
+            return None
+        try:
+            return weigh(task, self.arrays[name], self.experiment.kernel_of(task))
+        except Exception:  # building it will say what is wrong
+            return None
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
         """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
@@ -266,5 +279,7 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
 
 def _said(error: Exception) -> str:
     """An exception as one line."""
+    if short := ran_out(error):
+        return short
     text = " ".join(str(error).split())
     return text if isinstance(error, MmflError) else f"{type(error).__name__}: {text}"

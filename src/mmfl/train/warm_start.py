@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from safetensors import SafetensorError
 from safetensors.torch import load
 
 from mmfl.errors import InputError, did_you_mean
+from mmfl.files import read
 from mmfl.params import Flat, Layout, Params
 
 __all__ = ["warm_weights"]
@@ -17,7 +16,7 @@ def warm_weights(path: str, layout: Layout) -> Flat:
     """The file's tensors in the model's order; `InputError` unless they are exactly the model's."""
     where = f"warm_start {path!r}"
     try:
-        tensors = load(Path(path).read_bytes())  # torch's: NumPy knows no bfloat16
+        tensors = load(read(path))  # torch's: NumPy knows no bfloat16
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from None
     except (SafetensorError, ValueError, TypeError, KeyError) as error:

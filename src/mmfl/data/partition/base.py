@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from mmfl.data.arrays import Examples
 from mmfl.errors import DataError
 from mmfl.rng import Stream
+from mmfl.sentences import short
 
 __all__ = [
     "Cut",
@@ -62,9 +63,9 @@ def _points(value: Any) -> Any:
     low, high = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
     for number in (low, high):
         if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
-            raise ValueError(f"must be a whole number >= 1 or [low, high], got {value!r}")
+            raise ValueError(f"must be a whole number >= 1 or [low, high], got {short(value)}")
     if low > high:
-        raise ValueError(f"must be [low, high] with low <= high, got {value!r}")
+        raise ValueError(f"must be [low, high] with low <= high, got {short(value)}")
     return (low, high)
 
 

@@ -14,6 +14,7 @@ from mmfl.config import Text, component
 from mmfl.data.arrays import Examples
 from mmfl.data.partition.base import Cut, Ints, Shards
 from mmfl.errors import DataError
+from mmfl.files import opened, read_text
 from mmfl.rng import Stream
 from mmfl.sentences import short
 
@@ -80,7 +81,7 @@ class FromFile:
 
 
 def _vector(where: str, path: Path) -> npt.NDArray[Any]:
-    with path.open("rb") as file:
+    with opened(path) as file:
         if file.read(6) != b"\x93NUMPY":
             raise DataError(f"{where} is no npy file")
         file.seek(0)
@@ -100,7 +101,7 @@ def _vector(where: str, path: Path) -> npt.NDArray[Any]:
 
 
 def _lines(where: str, path: Path) -> Ints:
-    text = path.read_text(encoding="utf-8-sig").rstrip()
+    text = read_text(path).rstrip()
     lines = [line.strip() for line in text.split("\n")] if text else []
     for number, line in enumerate(lines, 1):
         if not _WHOLE.fullmatch(line):

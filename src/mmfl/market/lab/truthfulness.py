@@ -18,6 +18,7 @@ truthful, and never that it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -212,17 +213,12 @@ class _Game:
             keep = np.linspace(0, len(others) - 1, max(most - _GRID, _FEWEST) // 4)
             others = others[np.unique(keep.round().astype(int))]
         known = max(self.true[s], self._truth.worth, others.max(initial=0.0))
-        top = min(1.25 * known, _HIGHEST) or 1.0
-        found = np.concatenate(
-            [
-                others,
-                others * (1 - _NUDGE),
-                others * (1 + _NUDGE),
-                (others[1:] + others[:-1]) / 2,
-                np.linspace(0.0, top, _GRID),
-                [self.true[s]],
-            ]
-        )
+        top = min(1.25 * float(known), _HIGHEST) or 1.0
+        with np.errstate(over="ignore"):  # what is too large is left out
+            near = [others, others * (1 - _NUDGE), others * (1 + _NUDGE)]
+            between = (others[1:] + others[:-1]) / 2
+        grid = np.linspace(0.0, top, _GRID)
+        found = np.concatenate([*near, between, grid, [self.true[s]]])
         return [float(bid) for bid in np.unique(found[found < np.inf])]
 
     def _beyond(self, s: int, top: float) -> list[float]:
@@ -230,6 +226,8 @@ class _Game:
         found: list[float] = []
         while len(found) < _DOUBLINGS and self._place(s, top) != self._place(s, np.inf):
             top *= 2
+            if math.isinf(top):
+                break
             found.append(top)
         return found
 

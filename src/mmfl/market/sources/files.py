@@ -31,6 +31,7 @@ import numpy as np
 
 from mmfl.config import Text, component
 from mmfl.errors import InputError
+from mmfl.files import opened
 from mmfl.market.bids import Bids, Floats
 from mmfl.market.recruitment import Recruitment
 from mmfl.sentences import short
@@ -57,13 +58,18 @@ class Csv:
 
     def read(self) -> Bids:
         """The table."""
-        return read_bids(self.path)
+        return read_bids(self.path, pipes=False)
 
 
-def read_bids(path: str | Path) -> Bids:
-    """A table of bids from a CSV file; a mistake in it is one sentence that says where."""
+def read_bids(path: str | Path, *, pipes: bool = True) -> Bids:
+    """A table of bids from a CSV file; a mistake in it is one sentence that says where.
+
+    Args:
+        path: The file.
+        pipes: Whether it may be a pipe, which can be read once.
+    """
     try:
-        with Path(path).open("rb") as file:
+        with opened(path, pipes=pipes) as file:
             return _read(file, Path(path).name)
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None

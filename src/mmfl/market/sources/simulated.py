@@ -15,10 +15,11 @@ from mmfl.config import Count, Natural, component, parse, read_file, read_toml
 from mmfl.errors import ConfigError, InputError
 from mmfl.market.bids import Bids
 from mmfl.market.sources.distributions import DISTRIBUTIONS, Distribution
+from mmfl.memory import Need, refuse
 from mmfl.rng import stream
 from mmfl.sentences import short
 
-__all__ = ["Correlation", "Market", "simulated_bids"]
+__all__ = ["Correlation", "Market", "bytes_needed", "ids_of", "simulated_bids"]
 
 Correlation = Annotated[float, Strict(), Field(ge=0, le=1)]
 
@@ -45,7 +46,7 @@ def simulated_bids(
         raise InputError("bids need at least one task")
     if not 0 <= correlation <= 1:
         raise InputError(f"correlation must be between 0 and 1, got {short(correlation)}")
-    ids = np.asarray(clients)
+    ids = ids_of(clients)
     if len(ids) and (ids.ndim != 1 or ids.dtype.kind not in "iu"):
         raise InputError(f"clients must be whole numbers, got {short(clients)}")
     common = None if correlation == 0 else _scores(_uniform(seed, ids))
@@ -56,6 +57,18 @@ def simulated_bids(
             u = _mixed(common, u, correlation)
         columns.append(model.quantile(u))
     return Bids(np.stack(columns, axis=1), clients, tuple(tasks))
+
+
+def ids_of(clients: Sequence[int]) -> Any:
+    """Clients' ids as an array; of a range without counting it through."""
+    if isinstance(clients, range):
+        return np.arange(clients.start, clients.stop, clients.step, dtype=np.int64)
+    return np.asarray(clients)
+
+
+def bytes_needed(clients: int, tasks: int) -> int:
+    """What an auction certainly takes: the bids three times, or bids, shares and payments."""
+    return clients * (24 * tasks + 16)
 
 
 def _uniform(seed: int, ids: Any, *path: str) -> Any:
@@ -99,13 +112,16 @@ class Market:
     @classmethod
     def load(cls, path: str | Path) -> Market:
         """A market from a TOML file; a mistake in it is one sentence."""
+        text = read_file(path)
         try:
-            return parse(cls, read_toml(read_file(path)))
+            return parse(cls, read_toml(text))
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
     def bids(self, seed: int | None = None) -> Bids:
         """The bids, or those of another seed."""
+        what = f"clients = {self.clients:,} with an auction of {len(self.tasks)} tasks"
+        refuse([Need(what, bytes_needed(self.clients, len(self.tasks)))])
         return simulated_bids(
             self.tasks,
             range(self.clients),

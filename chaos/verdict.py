@@ -1,0 +1,60 @@
+"""Is an outcome what was promised: valid, or one located sentence and nothing else?"""
+
+from __future__ import annotations
+
+import re
+
+from mutations import Case
+from sandbox import Outcome
+
+__all__ = ["GOOD", "verdict"]
+
+GOOD = ("valid", "refused")
+"""The verdicts that are no failure."""
+
+_UNREADABLE = "cannot read "
+_PLACE = re.compile(r"\b(line|row) \d+\b|\(at end of document\)")
+
+
+def verdict(case: Case, found: Outcome) -> str:
+    """A word for an outcome: one of `GOOD`, or what is wrong with it."""
+    lines = found.err.splitlines()
+    if found.slow:
+        return "too slow"
+    if "Traceback (most recent call last)" in found.err:
+        return "traceback"
+    if found.left:
+        return "left files behind"
+    if found.code == 0:
+        if not found.out.strip():
+            return "nothing was said"
+        ours = all(line.startswith("mmfl: warning: ") for line in lines)
+        if not ours or any(_foreign(line) for line in lines):
+            return "complaints"
+        return "valid"
+    if found.code != 2:
+        return f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
+    if found.out:
+        return "partial output"
+    if len(lines) != 1:
+        return "several lines" if lines else "silent"
+    sentence = lines[0].startswith("mmfl: ") and lines[0].isprintable()
+    if not sentence or len(lines[0]) > 1000:
+        return "no sentence"
+    return "refused" if _located(case, lines[0].removeprefix("mmfl: ")) else "not located"
+
+
+def _foreign(line: str) -> bool:
+    """Whether a warning is not one of mmfl's own: those name no class."""
+    return re.match(r"mmfl: warning: \w+Warning: ", line) is not None
+
+
+def _located(case: Case, sentence: str) -> bool:
+    """Whether it names the file and, if that could be read, a line of it or a key in it."""
+    if case.name not in sentence:
+        return False
+    rest = sentence.replace(case.name, "")
+    if sentence.startswith(_UNREADABLE) or _PLACE.search(rest):
+        return True
+    said = set(re.findall(r"\w+", rest))
+    return any(said.issuperset(re.findall(r"\w+", key) or [None]) for key in case.keys)

@@ -1,0 +1,49 @@
+"""What is no file is not read: a device may have no end, a pipe no beginning."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmfl.files import opened, read, read_text
+
+
+def test_a_file_is_read_as_it_is_and_as_text_without_its_mark():
+    Path("a.txt").write_bytes("\ufeffäb\r\nc\rd".encode())
+    assert read("a.txt") == "\ufeffäb\r\nc\rd".encode()
+    assert read_text("a.txt") == "äb\nc\nd"
+    Path("link").symlink_to("a.txt")
+    assert read("link") == read("a.txt")
+
+
+@pytest.mark.parametrize("pipes", [True, False])
+def test_what_is_no_file_is_an_error_that_says_so(pipes, tmp_path):
+    Path("loop").symlink_to("loop")
+    for path, said in {
+        "none": "No such file or directory",
+        str(tmp_path): "Is a directory",
+        "/dev/zero": "it is a device, no file",
+        "loop": "Too many levels of symbolic links",
+        "a\x00b": "its name has a zero byte",
+    }.items():
+        with pytest.raises(OSError) as caught:
+            opened(path, pipes=pipes)
+        assert caught.value.strerror == said
+
+
+def test_a_pipe_without_a_writer_is_refused_at_once():
+    os.mkfifo("pipe")
+    with pytest.raises(OSError) as caught:
+        opened("pipe")
+    assert caught.value.strerror == "it is a pipe, no file"
+
+
+def test_a_pipe_is_read_where_that_is_asked_for():
+    os.mkfifo("pipe")
+    writer = subprocess.Popen([sys.executable, "-c", "open('pipe', 'w').write('a,b\\n1,2\\n')"])
+    assert read("pipe", pipes=True) == b"a,b\n1,2\n"
+    assert writer.wait() == 0
