@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_sweeps fuzz clean
+.PHONY: run test lint format five_tasks precision recruited dropouts attacks exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_sweeps fuzz clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -32,6 +32,12 @@ precision: .venv/run.stamp  ## slow: is bf16 as good as float32? two models, thr
 recruited: .venv/run.stamp  ## slow: five auctions recruit clients for three embedded models, five seeds
 	@$(BIN)/mmfl compare experiments/recruited.toml --seeds 0-4 --out runs/recruited \
 		--vary 'recruitment.mechanism={kind="max_min_fair",budget=6.0},{kind="gmm_fair",budget=6.0},{kind="budget_fair",budget=6.0},{kind="greedy_within_budget",budget=6.0},{kind="random_within_budget",budget=6.0}'
+
+dropouts: .venv/run.stamp  ## slow: dropouts and stragglers, three allocation rules, five seeds
+	@$(BIN)/python scripts/faults.py dropouts
+
+attacks: .venv/run.stamp  ## slow: an attack on one of three models, five aggregators, five seeds
+	@$(BIN)/python scripts/faults.py attacks
 
 bench: .venv/run.stamp .venv-bench/stamp  ## slow (45 minutes, idle cores): us, Flower, pfl and bare loops side by side
 	@$(BIN)/python benchmarks/speed.py --peers .venv-bench/bin/python --out benchmarks/results/speed.json

@@ -6,7 +6,7 @@
 `coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
 fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
 folder of checkpoints, that is for the middle of a write; the others come at any time from the start
-of the process on. `workers`: the coordinator lives, and its worker processes are killed at random
+of the process on. Each start takes one of the engines local and inline by lot. `workers`: the coordinator lives, and its worker processes are killed at random
 instants. Instants are random (the seed decides the plan, the machine what it hits).
 """
 
@@ -48,6 +48,11 @@ def started(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     )
 
 
+def engine(luck: random.Random) -> list[str]:
+    """Where it is computed has no influence on the result, and may change from kill to kill."""
+    return ["--set", f"engine.kind={luck.choice(['local', 'inline'])}"]
+
+
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
     """Exit code, fingerprint and what was said on standard error."""
     try:
@@ -86,7 +91,7 @@ def unfinished(folder: Path) -> bool:
 
 def kill_once(folder: Path, luck: random.Random, seconds: float) -> dict[str, Any] | None:
     """Start or resume a run and kill it; None if it ended before that."""
-    process = started(folder)
+    process = started(folder, *engine(luck))
     inside = luck.random() < 0.5
     limit = time.monotonic() + luck.uniform(0.0, seconds)
     if inside:  # from that time on, the next write
@@ -133,7 +138,7 @@ def coordinator(count: int, seed: int, where: Path) -> dict[str, Any]:
             hits.append(hit)
         if not hits:
             continue  # it was faster than the kill: that run proves nothing
-        code, fingerprint, said = ended(started(folder))
+        code, fingerprint, said = ended(started(folder, *engine(luck)))
         runs.append({"kills": len(hits), "same": fingerprint == straight, "code": code})
         runs[-1] |= {"said": said} if said else {}
         kills += hits

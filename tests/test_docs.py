@@ -41,6 +41,16 @@ def test_ones_own_data_loss_and_metric_work_as_shown(tmp_path, monkeypatch):
     assert Experiment.from_toml(experiment.to_toml(), allow_imports=True) == experiment
 
 
+def test_faults_happen_as_shown():
+    (toml,) = blocks("docs/robustness.md", "toml")
+    experiment = Experiment.from_toml(toml)
+    records = [record for _, record in mmfl.rounds(experiment)]
+    kinds = {fault.kind for record in records for fault in record.faults}
+    assert kinds == {"dropout", "late", "sign_flipped", "nan"}
+    assert max(record.virtual for record in records) == 4.0
+    assert Experiment.from_toml(experiment.to_toml()) == experiment
+
+
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(HOUSE)
     first, second = blocks("README.md", "python")

@@ -19,6 +19,7 @@ from mmfl.data import DATASETS, PARTITIONS
 from mmfl.data.preparation import NORMALIZATIONS
 from mmfl.engines import ENGINES
 from mmfl.evaluate import SCORES
+from mmfl.faults import MISBEHAVIOURS, SPEEDS
 from mmfl.market import MECHANISMS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS
@@ -69,7 +70,7 @@ def test_every_kind_has_its_line_in_the_documentation():
     text = (HOUSE / "docs/configuration.md").read_text()
     families = (
         *(AGGREGATORS, ALLOCATORS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS),
-        *(BIDS, MECHANISMS, PARTITIONS, SCORES),
+        *(BIDS, MECHANISMS, MISBEHAVIOURS, PARTITIONS, SCORES, SPEEDS),
     )
     kinds = [kind for family in families for kind in family.table] + ["npz", "synthetic"]
     assert [kind for kind in kinds if f"`{kind}`" not in text] == []

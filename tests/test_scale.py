@@ -16,6 +16,8 @@ from crowd import TASKS, mock, play
 from mmfl import Experiment
 from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform
 from mmfl.experiment import Clients
+from mmfl.faults import Faults, Misbehaving, Quarantine
+from mmfl.faults.speeds import LogNormal
 from mmfl.updates import Evaluation
 
 HUGE = 10**13
@@ -70,6 +72,26 @@ def test_a_crowd_of_any_size_is_judged_by_a_few():
     records = [record for _, record in play(engine)]
     assert all(record.failures == () for record in records)
     assert records[-1].difficulty == pytest.approx(dict.fromkeys(TASKS, 0.6))
+    assert max(engine.federation.asked) <= ACTIVE
+
+
+def test_faults_and_a_quarantine_in_a_crowd_of_any_size():
+    found = Faults(
+        dropout=0.2,
+        speed=LogNormal(10.0, 1.0),
+        deadline=3.0,
+        clients=(Misbehaving(does="nan", share=0.3),),
+    )
+    engine = sea(HUGE, faults=found, quarantine=Quarantine(strikes=1), score_source="clients")
+    changes = {"score_clients": 7}
+    engine = dataclasses.replace(
+        engine,
+        experiment=dataclasses.replace(engine.experiment, **changes),
+        test=lambda task, params, client: Evaluation(task, 5, 1.0, 2.0, client),
+    )
+    rounds = play(engine)
+    assert {f.kind for _, record in rounds for f in record.faults} == {"dropout", "late", "nan"}
+    assert len(rounds[-1][0].offenders) > 10
     assert max(engine.federation.asked) <= ACTIVE
 
 

@@ -112,6 +112,7 @@ class Family:
         needs: What an object must have to be a member (a user's own included).
         default: The kind of a table that names none, e.g. ``[engine] workers = 2``.
         scalar: (kind, field) of the member that a bare value stands for, e.g. ``lr = 0.01``.
+        listed: (kind, field) of the member that a bare list stands for, e.g. ``speed = [9.0]``.
         optional: Whether None may stand for "not set".
         function: Makes a member of a user's plain function; it keeps it as its field `function`.
     """
@@ -121,6 +122,7 @@ class Family:
     needs: tuple[str, ...]
     default: str | None = None
     scalar: tuple[str, str] | None = None
+    listed: tuple[str, str] | None = None
     optional: bool = False
     function: Callable[[OwnFunction], Any] | None = None
 
@@ -138,6 +140,9 @@ class Family:
         elif isinstance(value, str | int | float) and self.scalar is not None:
             bare = True
             value = {"kind": self.scalar[0], self.scalar[1]: value}
+        elif isinstance(value, list | tuple) and self.listed is not None:
+            bare = True
+            value = {"kind": self.listed[0], self.listed[1]: value}
         if not isinstance(value, Mapping):
             raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
         fields = dict(value)
@@ -234,9 +239,9 @@ class Family:
         """One alternative per kind, a bare kind, and a user's own."""
         own = {"type": "string", "pattern": "^[\\w.]+:\\w+$"}
         choices: list[dict[str, Any]] = [{"enum": sorted(self.table)}, own]
-        if self.scalar is not None:
-            cls = self.table[self.scalar[0]]
-            choices.append(TypeAdapter(cls).json_schema()["properties"][self.scalar[1]])
+        for kind, name in filter(None, (self.scalar, self.listed)):
+            table = TypeAdapter(self.table[kind]).json_schema()
+            choices.append(table["properties"][name])
         for kind, cls in sorted(self.table.items()):
             table = TypeAdapter(cls).json_schema()
             table["properties"] = {"kind": {"const": kind}, **table.get("properties", {})}

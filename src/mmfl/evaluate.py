@@ -8,13 +8,14 @@ the size-weighted mean of the paper's equation 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from mmfl.config import Family, component
 from mmfl.fairness import merit
+from mmfl.faults import Fault, Faults, Injection
 from mmfl.updates import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 
 if TYPE_CHECKING:
@@ -131,9 +132,9 @@ def scores(
     engine: Engine,
     population: Population,
     state: State,
-    trained: set[str],
-) -> tuple[dict[str, float], dict[str, Measured], list[ClientFailure]]:
-    """f_s of every task, what was measured for it, and the clients that did not deliver.
+    trained: Collection[str],
+) -> tuple[dict[str, float], dict[str, Measured], list[ClientFailure], list[Fault]]:
+    """f_s of every task, what was measured for it, clients that did not deliver, and injected lies.
 
     A task that did not train keeps its score.
     """
@@ -144,13 +145,15 @@ def scores(
     }
     asked = None
     if experiment.score_source == "clients":  # the paper's equation 1
-        asked = {task: population.judges(t, task) for task in changed}
+        asked = {task: population.judges(t, task, state.offenders) for task in changed}
     split: Split = experiment.score_split if asked is None else "train"
     failures: list[ClientFailure] = []
+    faults = experiment.faults or Faults()
+    injection = Injection(faults, experiment.seed, t, tuple(state.params))
     pieces = engine.evaluate(changed, split, asked)
     if asked is not None:
-        gate = _Judges(experiment, asked, population, state, failures)
-        pieces = iter([piece for piece in pieces if gate.lets_through(piece)])
+        gate = _Judges(experiment, asked, population, state, injection, failures)
+        pieces = iter(list(gate.heard_out(pieces)))
         gate.close()
     seen = combine(pieces)
     difficulty = dict(state.difficulty)
@@ -158,7 +161,7 @@ def scores(
         others = [f for name, f in state.difficulty.items() if name != task]
         f = experiment.score.difficulty(measured, experiment.task(task))
         difficulty[task] = _safe(float(f), others)
-    return difficulty, seen, failures
+    return difficulty, seen, failures, injection.faults
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,7 @@ class _Judges:
     asked: Mapping[str, Ids]
     population: Population
     state: State
+    injection: Injection
     failures: list[ClientFailure]
     heard: set[tuple[str, int]] = field(default_factory=set)
 
@@ -180,6 +184,22 @@ class _Judges:
             sizes = federation.sizes(clients)[:, federation.tasks.index(task)]
             found[task] = dict(zip(clients.tolist(), sizes.tolist(), strict=True))
         return found
+
+    def heard_out(
+        self, pieces: Iterable[Evaluation | EvaluationFailure]
+    ) -> Iterator[Evaluation | EvaluationFailure]:
+        """The evaluations that may count, after those who lie have spoiled theirs."""
+        for task, clients in self.asked.items():
+            self.injection.expect(task, clients, "evaluate")
+        for piece in pieces:
+            told, client = piece, piece.client
+            if client is not None and self.injection.misbehaves(piece.task, client, "evaluate"):
+                told = self.injection.told(piece, client)
+            fine = self.lets_through(told)
+            if told is not piece and client is not None:
+                self.injection.note(self._address(piece.task, client), "evaluate", refused=not fine)
+            if fine:
+                yield told
 
     def lets_through(self, found: Evaluation | EvaluationFailure) -> bool:
         """Whether an evaluation may count; if not, the failure is recorded."""
@@ -206,9 +226,11 @@ class _Judges:
                     self._note(task, client, "evaluation", "no answer")
 
     def _note(self, task: str, client: int, reason: str, detail: str) -> None:
+        self.failures.append(ClientFailure(self._address(task, client), reason, detail, turn=False))
+
+    def _address(self, task: str, client: int) -> Address:
         version = self.state.versions[task]
-        address = Address(self.experiment.run_id, self.state.round, task, client, version)
-        self.failures.append(ClientFailure(address, reason, detail, turn=False))
+        return Address(self.experiment.run_id, self.state.round, task, client, version)
 
     def _sane(self, found: Evaluation, holds: int) -> bool:
         metric = self.experiment.task(found.task).metric

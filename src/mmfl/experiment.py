@@ -30,6 +30,7 @@ from mmfl.config import (
 from mmfl.engines import ENGINES, EngineConfig, Local
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.evaluate import SCORES, Distance, Error, Score
+from mmfl.faults import Faults, Quarantine
 from mmfl.objectives import METRICS
 from mmfl.recruiting import Recruiting
 from mmfl.settings import (
@@ -70,6 +71,8 @@ class Experiment:
             data for.
         aggregator: How updates become weights.
         checks: What an update must not exceed.
+        faults: What is made to go wrong with clients; by default nothing.
+        quarantine: When clients are left out whose updates are refused; by default never.
         evaluate: Measuring.
         engine: Where training happens; it has no influence on the result.
         checkpoints: When a run is saved; it has no influence on the result.
@@ -91,6 +94,8 @@ class Experiment:
     recruitment: Recruiting | None = None
     aggregator: Annotated[Aggregator, AGGREGATORS] = Mean()
     checks: Checks = Checks()
+    faults: Faults | None = None
+    quarantine: Quarantine | None = None
     evaluate: Evaluate = Evaluate()
     engine: Annotated[EngineConfig, ENGINES] = Local()
     checkpoints: Checkpoints = Checkpoints()
@@ -104,6 +109,8 @@ class Experiment:
             raise ValueError(f"two tasks are called {twice[0]!r}; names must differ (case aside)")
         if self.recruitment is not None:
             self.recruitment.check_tasks([task.name for task in self.tasks])
+        if self.faults is not None:
+            self.faults.check([task.name for task in self.tasks], self.clients.count)
         aimless = [task.name for task in self.tasks if task.target is None]
         if isinstance(self.score, Distance) and aimless:
             raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')

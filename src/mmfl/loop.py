@@ -99,19 +99,17 @@ def _round(
 ) -> tuple[State, RoundRecord]:
     start = time.perf_counter()
     tasks = engine.federation.tasks
-    active = population.active(t)  # line 3: m = C x K clients are active
+    active = population.active(t, state.offenders)  # line 3: m = C x K clients are active
     view, assignments, allocator = allocation(t, experiment, population, active, state)  # lines 4-5
 
     jobs = jobs_of(population, view, assignments, state)
     turns = Turns(engine, experiment, view, state)
-    params, versions = dict(state.params), dict(state.versions)
-    aggregator = dict(state.aggregator)
+    params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in turns.by_task(jobs):  # lines 6-11: each client trains its task
         params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
             state.params[task], updates, state.difficulty[task], state.aggregator[task]
         )
-    for task in turns.trained:
-        versions[task] += 1
+    versions = {task: v + (task in turns.trained) for task, v in state.versions.items()}
     trained = time.perf_counter()
 
     state = state.replace(
@@ -122,13 +120,13 @@ def _round(
         aggregator=aggregator,
         clients=state.clients.after(turns.accepted),
         stale=state.stale | turns.trained.keys(),
+        offenders=turns.offenders,
     )
-    trained_now = set(turns.trained)  # line 14: obtain f_s
-    difficulty, seen, silent = scores(t, experiment, engine, population, state, trained_now)
+    # line 14: obtain f_s
+    difficulty, seen, silent, lies = scores(t, experiment, engine, population, state, turns.trained)
     state = tested(t, experiment, engine, state, seen)
     chain = chained(state.chain, t, tasks, assignments, difficulty)
-    state = state.replace(difficulty=difficulty, chain=chain)
-    done = time.perf_counter()
+    state, done = state.replace(difficulty=difficulty, chain=chain), time.perf_counter()
     return state, RoundRecord(
         round=t,
         tasks=tasks,
@@ -146,4 +144,6 @@ def _round(
         seconds_evaluate=done - trained,
         seconds_aggregate=turns.seconds_aggregate,
         seconds_clients=turns.seconds_clients,
+        faults=(*turns.injection.faults, *lies),
+        virtual=turns.injection.virtual,
     )

@@ -9,7 +9,8 @@ import dataclasses
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from mmfl.allocate import Assignments
 from mmfl.client_table import ClientTable
 from mmfl.evaluate import Measured
+from mmfl.faults import Fault, Offenders
 from mmfl.params import Params
 from mmfl.updates import ClientFailure
 
@@ -39,6 +41,7 @@ class State:
         chain: Running SHA-256 over assignments and scores so far.
         stale: Tasks that have trained since their test split was measured.
         lineage: `Experiment.lineage` of the experiment that this state belongs to.
+        offenders: Clients whose updates were refused lately, or that are in quarantine.
     """
 
     round: int
@@ -52,6 +55,7 @@ class State:
     chain: str
     stale: frozenset[str]
     lineage: str
+    offenders: Offenders = field(default_factory=dict)
 
     @classmethod
     def first(cls, params: Mapping[str, Params], lineage: str) -> State:
@@ -120,7 +124,8 @@ class RoundRecord:
         assignments: Who was to train what.
         clients: How many clients' updates each task accepted.
         samples: Training examples processed.
-        failures: Turns that came to nothing.
+        failures: Turns that came to nothing; and, with `turn` False, evaluations and surplus
+            answers that did.
         difficulty: f_s after the round.
         metric: Accuracy on the test split as last measured; NaN before.
         loss: Loss on the test split as last measured; NaN before.
@@ -131,6 +136,8 @@ class RoundRecord:
         seconds_aggregate: The part of `seconds_train` in which the coordinator checked, counted and
             aggregated what had come.
         seconds_clients: The clients' own, added up over all turns (workers work at the same time).
+        faults: What was made to go wrong, and what came of it.
+        virtual: The round's duration in virtual seconds; NaN if clients have no speeds.
     """
 
     round: int
@@ -149,3 +156,5 @@ class RoundRecord:
     seconds_evaluate: float
     seconds_aggregate: float = 0.0
     seconds_clients: float = 0.0
+    faults: tuple[Fault, ...] = ()
+    virtual: float = nan

@@ -17,6 +17,7 @@ from mmfl.aggregate import checked, partial_sums
 from mmfl.allocate import Assignment, Assignments, View, first_fault
 from mmfl.data.federation import Federation
 from mmfl.errors import EngineError, InputError
+from mmfl.faults import Faults, Injection, Offenders
 from mmfl.memory import Need, refuse
 from mmfl.params import Params
 from mmfl.recruiting import Recruited, recruit
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Population", "Turns", "allocation", "jobs_of"]
 
 Ints = npt.NDArray[np.int64]
+NOBODY: Offenders = {}
 Result = ClientUpdate | ClientFailure
 
 _TURN = 200
@@ -88,18 +90,39 @@ class Population:
         rate = self.experiment.clients.active
         return round(rate * self.count) if isinstance(rate, float) else len(self.active(t))
 
-    def active(self, t: int) -> Ints:
-        """Places of the round's active clients, ascending (Algorithm 1, line 3)."""
+    def active(self, t: int, offenders: Offenders = NOBODY) -> Ints:
+        """Places of the round's active clients, ascending (Algorithm 1, line 3).
+
+        Those in quarantine are left out before the draw.
+        """
         rate = self.experiment.clients.active
         rng = stream(self.experiment.seed, "active", t)
+        away = self._away(t, offenders, self.places)
         if isinstance(rate, float):
-            m = round(rate * self.count)
+            count = self.count - len(away)
+            m = round(rate * count)
             chosen = np.arange(m)
-            if m < self.count:
-                chosen = np.sort(rng.choice(self.count, m, replace=False, shuffle=False))
+            if m < count:
+                chosen = np.sort(rng.choice(count, m, replace=False, shuffle=False))
+            chosen = _passing_over(away, chosen)
             return chosen if self.places is None else self.places[chosen]
         places = np.arange(self.count) if self.places is None else self.places
+        places = np.delete(places, away)
         return places[rng.at(self.ids(places)) < self.rates[places]]
+
+    def _away(self, t: int, offenders: Offenders, places: Ints | None) -> Ints:
+        """Which of these places (None = all), by number, are of clients in quarantine."""
+        quarantine = self.experiment.quarantine
+        ids = quarantine.away(t, offenders) if quarantine and offenders else np.empty(0, np.int64)
+        clients = self.federation.clients
+        if isinstance(clients, range):
+            found: Ints = (ids - clients.start) // clients.step
+        else:
+            found = np.searchsorted(self._listed, ids)
+        if places is None:
+            return found
+        numbers: Ints = np.minimum(np.searchsorted(places, found), len(places) - 1)
+        return numbers[np.equal(places[numbers], found)]
 
     def ids(self, places: Ints) -> Ints:
         """The ids at these places of the federation's list."""
@@ -120,15 +143,18 @@ class Population:
         columns = self.recruited.able.T
         return dict(zip(self.federation.tasks, map(np.flatnonzero, columns), strict=True))
 
-    def judges(self, t: int, task: str) -> Ints:
+    def judges(self, t: int, task: str, offenders: Offenders = NOBODY) -> Ints:
         """Ids of the clients that score a task in a round: so many of all that may train it."""
         places = self._holders[task]
-        count = len(self.federation.clients) if places is None else len(places)
+        away = self._away(t, offenders, places)
+        count = (len(self.federation.clients) if places is None else len(places)) - len(away)
         wanted = self.experiment.score_clients
         if wanted is None or wanted >= count:
-            return self.ids(np.arange(count) if places is None else places)
-        rng = stream(self.experiment.seed, "judges", t, task)
-        chosen = np.sort(rng.choice(count, wanted, replace=False))
+            chosen = np.arange(count)
+        else:
+            rng = stream(self.experiment.seed, "judges", t, task)
+            chosen = np.sort(rng.choice(count, wanted, replace=False))
+        chosen = _passing_over(away, chosen)
         return self.ids(chosen if places is None else places[chosen])
 
     def eligible(self, t: int, places: Ints, clients: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
@@ -143,6 +169,11 @@ class Population:
             return np.ones(len(assignments))
         rows = np.searchsorted(view.clients, assignments.clients)
         return self.recruited.work(view.positions[rows], assignments.tasks)
+
+
+def _passing_over(away: Ints, chosen: Ints) -> Ints:
+    """Numbers that were chosen among those that are not away, as numbers among all."""
+    return chosen + np.searchsorted(away - np.arange(len(away)), chosen, side="right")
 
 
 def allocation(
@@ -206,10 +237,11 @@ class Turns:
     Attributes:
         accepted: (client, task, loss at the beginning, norm) of each accepted update.
         trained: From task to its number of accepted updates.
-        failures: Turns that came to nothing.
+        failures: Turns that came to nothing, and answers beyond the one that a turn has.
         samples: Training examples processed.
         seconds_aggregate: Spent here and in the aggregator, not waiting for the engine.
         seconds_clients: Spent by the clients, added up.
+        injection: What is made to go wrong.
     """
 
     engine: Engine
@@ -223,15 +255,22 @@ class Turns:
     seconds_aggregate: float = 0.0
     seconds_clients: float = 0.0
 
+    def __post_init__(self) -> None:
+        faults, seed = self.experiment.faults or Faults(), self.experiment.seed
+        self.injection = Injection(faults, seed, self.view.round, self.view.tasks)
+        # Where clients misbehave, each update is needed by itself: it is spoiled here.
+        self._merge = self.experiment.aggregator.mergeable and not faults.clients
+        self._trust = self._merge and self.engine.merges
+
     def by_task(self, jobs: Sequence[Job]) -> Iterator[tuple[str, Iterator[Any]]]:
         """(task, its updates as the aggregator wants them) as they arrive; consume each in turn."""
-        merge = self.experiment.aggregator.mergeable
         start = time.perf_counter()
-        results = self._awaited(self.engine.train(jobs, self.state.params, merge=merge))
-        pairs = zip(jobs, results, strict=True)
+        jobs = self._dispatched(jobs)
+        results = self._awaited(self.engine.train(jobs, self.state.params, merge=self._merge))
+        pairs = _paired(jobs, results)
         for task, group in groupby(pairs, key=lambda pair: pair[0].address.task):
             gated = (self._gate(job, result) for job, result in group)
-            if merge:
+            if self.experiment.aggregator.mergeable:
                 yield task, partial_sums(gated)
             else:
                 yield task, (result for result in gated if isinstance(result, ClientUpdate))
@@ -239,29 +278,75 @@ class Turns:
                 pass
         self.seconds_aggregate += time.perf_counter() - start
 
+    @property
+    def offenders(self) -> Offenders:
+        """Who has had updates refused lately, after this round."""
+        quarantine, before = self.experiment.quarantine, self.state.offenders
+        if quarantine is None:
+            return before
+        clients = (client for client, *_ in self.accepted)
+        return quarantine.after(self.view.round, before, clients, self.failures)
+
+    def _dispatched(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """The jobs that the engine gets: all but those of dropouts and stragglers."""
+        if self.experiment.faults is None:
+            return jobs
+        rows = np.searchsorted(self.view.clients, [job.address.client for job in jobs])
+        columns = np.array([self.view.tasks.index(job.address.task) for job in jobs], np.int64)
+        sizes = self.view.sizes[rows, columns]
+        lost = self.injection.lost(jobs, self.view.positions[rows], sizes)
+        self.failures += [failure for failure in lost if failure is not None]
+        jobs = [job for job, failure in zip(jobs, lost, strict=True) if failure is None]
+        for task, group in groupby(jobs, key=lambda job: job.address.task):
+            self.injection.expect(task, np.array([job.address.client for job in group]))
+        return jobs
+
     def _awaited(self, results: Iterator[Result]) -> Iterator[Result]:
         """The results; the time that they take to come is not ours."""
         start = time.perf_counter()
         for result in results:
             self.seconds_aggregate -= time.perf_counter() - start
-            yield result
+            if isinstance(result, ClientFailure) and not result.turn:
+                self.failures.append(result)  # beyond what was asked for: it answers no job
+            else:
+                yield result
             start = time.perf_counter()
 
     def _gate(self, job: Job, result: Result) -> Result:
         """Algorithm 1, line 10: the upload. Nothing passes that `checked` refuses."""
         address = job.address
-        column = self.view.tasks.index(address.task)
-        ours = self.engine.merges and self.experiment.aggregator.mergeable
-        packed = isinstance(result, ClientUpdate) and isinstance(result.delta, Params | None)
-        trusted = ours and packed  # it was checked where it was formed
+        if not self.injection.misbehaves(address.task, address.client):
+            return self._counted(job, self._checked(job, result))
+        result = self._checked(job, result)
         if isinstance(result, ClientFailure):
-            partial = result.partial if ours else None
-            result = ClientFailure(address, str(result.reason), str(result.detail), partial)
-        elif not trusted or result.address != address:
-            row = np.searchsorted(self.view.clients, address.client)
-            holds = int(self.view.sizes[row, column])
-            layout = self.state.params[address.task].layout
-            result = checked(result, address, layout, holds, self.experiment.checks)
+            return self._counted(job, result)
+        sent = self.injection.sent(result)
+        answer = sent[0] if sent else ClientFailure(address, "dropout", "sends nothing")
+        result = self._counted(job, self._checked(job, answer))
+        for _ in sent[1:]:
+            said = "the turn was answered before"
+            self.failures.append(ClientFailure(address, "duplicate", said, turn=False))
+        refused = isinstance(result, ClientFailure) or len(sent) > 1
+        self.injection.note(address, "train", refused=refused)
+        return result
+
+    def _checked(self, job: Job, result: Result) -> Result:
+        """The result, or the reason against it."""
+        address = job.address
+        if isinstance(result, ClientFailure):
+            partial = result.partial if self._trust else None
+            return ClientFailure(address, str(result.reason), str(result.detail), partial)
+        packed = isinstance(result, ClientUpdate) and isinstance(result.delta, Params | None)
+        if self._trust and packed and result.address == address:
+            return result  # it was checked where it was formed
+        row = np.searchsorted(self.view.clients, address.client)
+        holds = int(self.view.sizes[row, self.view.tasks.index(address.task)])
+        layout = self.state.params[address.task].layout
+        return checked(result, address, layout, holds, self.experiment.checks)
+
+    def _counted(self, job: Job, result: Result) -> Result:
+        """The result, after it was taken down."""
+        address = job.address
         if isinstance(result, ClientFailure):
             self.failures.append(result)
             return result
@@ -272,3 +357,15 @@ class Turns:
         self.trained[address.task] = self.trained.get(address.task, 0) + 1
         self.accepted.append((address.client, address.task, result.loss_before, result.norm))
         return result
+
+
+def _paired(jobs: Sequence[Job], results: Iterator[Result]) -> Iterator[tuple[Job, Result]]:
+    """Each job with its result; an engine that gives too few or too many is at fault."""
+    done = 0
+    for result in results:
+        if done == len(jobs):
+            raise EngineError(f"the engine gave more results than the {len(jobs)} jobs it had")
+        yield jobs[done], result
+        done += 1
+    if done < len(jobs):
+        raise EngineError(f"the engine gave {done} results for {len(jobs)} jobs")

@@ -67,6 +67,20 @@ class LocalWork:
     remainder: Literal["keep", "drop"] = "keep"
     share: float = 1.0
 
+    def steps_with(self, size: int) -> int:
+        """SGD steps of a turn with a shard of this size."""
+        full, rest = divmod(size, self.batch_size)
+        in_pass = max(1, full + (rest > 0 and self.remainder == "keep"))
+        whole = in_pass * (self.epochs or 0) if self.steps is None else self.steps
+        return whole if self.share == 1 else max(1, round(self.share * whole))
+
+    def samples_with(self, size: int) -> int:
+        """Training examples, each pass counted, of a turn with a shard of this size."""
+        full, rest = divmod(size, self.batch_size)
+        last = rest if self.remainder == "keep" or not full else 0
+        passes, over = divmod(self.steps_with(size), max(1, full + (last > 0)))
+        return passes * (full * self.batch_size + last) + over * self.batch_size
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

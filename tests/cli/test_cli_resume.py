@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import mmfl
+from mmfl.runs.runner import stored_rounds
 
 MMFL = [sys.executable, "-m", "mmfl"]
 
@@ -88,6 +89,21 @@ def test_a_changed_experiment_is_one_sentence_and_exit_code_2(call, config):
     assert (code, out) == (2, "")
     assert err.startswith("mmfl: 'run' cannot go on with a changed experiment: seed was 1 and is 5")
     assert err.count("\n") == 1
+
+
+def test_status_says_how_to_go_on_and_that_works(call, config):
+    experiment = mmfl.Experiment.load(config)
+    with stored_rounds(experiment, "a run") as rounds:
+        next(rounds)
+    code, out, err = call("status", "a run")
+    assert (code, err) == (0, "")
+    said, _, command = out.splitlines()[-1].partition(": ")
+    assert said == "it can go on after round 1"
+    words = shlex.split(command)
+    assert words[0] == "mmfl"
+    assert call(*words[1:])[0] == 0
+    assert mmfl.Run.load("a run").status == "finished"
+    assert "go on" not in call("status", "a run")[1]
 
 
 def test_a_second_process_on_a_live_run_is_refused(call, config):

@@ -15,14 +15,15 @@ from mmfl.data import DATASETS, PARTITIONS
 from mmfl.data.preparation import NORMALIZATIONS
 from mmfl.engines import ENGINES
 from mmfl.evaluate import SCORES
+from mmfl.faults import MISBEHAVIOURS, SPEEDS
 from mmfl.market.sources import DISTRIBUTIONS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS
 from mmfl.schedule import SCHEDULES
 
 FAMILIES = [
-    AGGREGATORS, ALLOCATORS, DATASETS, DISTRIBUTIONS, ENGINES, LOSSES, METRICS, MODELS,
-    NORMALIZATIONS, PARTITIONS, SCHEDULES, SCORES,
+    AGGREGATORS, ALLOCATORS, DATASETS, DISTRIBUTIONS, ENGINES, LOSSES, METRICS, MISBEHAVIOURS,
+    MODELS, NORMALIZATIONS, PARTITIONS, SCHEDULES, SCORES, SPEEDS,
 ]  # fmt: skip
 NEEDED = {
     "named": {"name": "x"},
@@ -33,6 +34,10 @@ NEEDED = {
     "truncated_normal": {"mean": 0.5, "sd": 0.2},
     "beta": {"a": 2.0, "b": 5.0},
     "normalization given": {"mean": 0.5, "std": [0.5, 1]},
+    "speed constant": {"rate": 5.0},
+    "speed given": {"values": [5.0, 1.0]},
+    "speed lognormal": {"median": 5.0, "sigma": 1.0},
+    "speed uniform": {"low": 1.0, "high": 5.0},
 }
 MEMBERS = [(family, kind) for family in FAMILIES for kind in family.table]
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.nn import functional
 
 import mmfl
@@ -181,3 +183,23 @@ def test_a_client_recruited_in_part_makes_that_share_of_the_steps(work, share, s
 
     whole = rows(1.0)
     assert rows(share) == whole[:steps]
+
+
+WORK = st.builds(
+    LocalWork,
+    batch_size=st.integers(1, 9),
+    lr=st.just(0.1),
+    remainder=st.sampled_from(["keep", "drop"]),
+    share=st.one_of(st.just(1.0), st.floats(0.01, 1.0)),
+)
+AMOUNT = st.one_of(
+    st.builds(dict, epochs=st.integers(1, 4)), st.builds(dict, steps=st.integers(1, 30))
+)
+
+
+@given(st.integers(1, 40), WORK, AMOUNT)
+def test_how_much_a_turn_will_do_is_known_before(size, work, amount):
+    work = replace(work, **amount)
+    made = list(batches(size, work, rng=stream(0, "x")))
+    assert work.steps_with(size) == len(made)
+    assert work.samples_with(size) == sum(map(len, made))

@@ -18,7 +18,12 @@ from mmfl.config import component
 from mmfl.params import Flat, Layout, Params
 from mmfl.updates import Address, ClientFailure, ClientUpdate
 
-__all__ = ["Checks", "checked", "norm_of"]
+__all__ = ["REFUSALS", "Checks", "checked", "norm_of"]
+
+REFUSALS = frozenset(
+    ("malformed", "address", "examples", "samples", "loss", "names", "dtype", "shape")
+) | {"not finite", "norm"}
+"""The reasons that `checked` gives: what a client is to blame for."""
 
 
 @component

@@ -13,7 +13,7 @@ checkpoints name it. Nothing in them is a pickle, so reading them runs no code.
 from mmfl.checkpoints.codec import Parts, decoded, encoded
 from mmfl.checkpoints.files import write_whole
 from mmfl.checkpoints.rhythm import Checkpoints, Rhythm
-from mmfl.checkpoints.vault import Found, Vault
+from mmfl.checkpoints.vault import Found, Vault, round_of
 
 __all__ = [
     "Checkpoints",
@@ -23,5 +23,6 @@ __all__ = [
     "Vault",
     "decoded",
     "encoded",
+    "round_of",
     "write_whole",
 ]

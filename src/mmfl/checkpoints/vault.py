@@ -22,7 +22,7 @@ from mmfl.checkpoints.files import PART, sync_folder, write_whole
 from mmfl.errors import StoreError
 from mmfl.state import State
 
-__all__ = ["Found", "Vault"]
+__all__ = ["Found", "Vault", "round_of"]
 
 FORMAT = 1
 DIGITS = 16
@@ -125,7 +125,7 @@ class Vault:
     def forget_after(self, round: int) -> None:  # noqa: A002
         """Remove the checkpoints of later rounds, and what only they name."""
         for name in self.names():
-            if _age(name)[0] > round:
+            if round_of(name) > round:
                 (self.folder / name).unlink(missing_ok=True)
 
     def prune(self, keep: int) -> None:
@@ -181,7 +181,12 @@ def _content(path: Path) -> bytes:
         raise StoreError(f"cannot be read: {path.name}: {error.strerror}") from None
 
 
+def round_of(name: str) -> int:
+    """The round of a checkpoint, by its file's name; 0 if that is none."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else 0
+
+
 def _age(name: str) -> tuple[int, str]:
     """Something that is larger for later rounds."""
-    found = _NAME.fullmatch(name)
-    return (int(found[1]) if found else -1, name)
+    return round_of(name), name

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mmfl.runs.result import Run
     from mmfl.state import RoundRecord
 
-__all__ = ["View", "hiring_line", "hiring_table", "results_table", "troubles"]
+__all__ = ["View", "faults_table", "hiring_line", "hiring_table", "results_table", "troubles"]
 
 
 class View:
@@ -66,7 +66,7 @@ class View:
 
     def show(self, record: RoundRecord) -> None:
         """One more round is done."""
-        self._failures += len(record.failures)
+        self._failures += _failed(record)
         for task, clients in record.clients.items():
             self._turns[task] += clients
         if self._live is not None:
@@ -79,6 +79,8 @@ class View:
         self._console.print(results_table(run))
         if run.hiring is not None:
             self._console.print(hiring_line(run.hiring), soft_wrap=True)
+        if run.faults:
+            self._console.print(faults_table(run))
         for line in troubles(run):
             self._console.print(line, soft_wrap=True)
         self._console.print(
@@ -94,7 +96,7 @@ class View:
             f"{task} {_share(record.metric[task])} ({record.clients[task]})"
             for task in record.tasks
         )
-        failed = f"  failed {len(record.failures)}" if record.failures else ""
+        failed = f"  failed {_failed(record)}" if _failed(record) else ""
         return (
             f"round {record.round:>{width}}/{self._rounds}  {tasks}  {record.seconds:.2f} s{failed}"
         )
@@ -133,6 +135,18 @@ def results_table(run: Run) -> Table:
     return table
 
 
+def faults_table(run: Run) -> Table:
+    """What was made to go wrong, and what came of it."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("fault")
+    for title in ("injected", "lost", "refused", "accepted"):
+        table.add_column(title, justify="right")
+    for kind, tally in run.faults.items():
+        numbers = (tally.injected, tally.lost, tally.refused, tally.accepted)
+        table.add_row(kind, *(f"{number:,}" for number in numbers))
+    return table
+
+
 def hiring_table(hiring: Hiring) -> Table:
     """What the auction did for each task."""
     table = Table(box=None, pad_edge=False)
@@ -168,10 +182,17 @@ def troubles(run: Run) -> list[str]:
         lines.append(f"failed: {run.reason}")
     if run.failures:
         lines.append(f"{run.failures} client turns failed, most often for this: {run.complaint}")
+    if run.quarantined:
+        lines.append(f"{run.quarantined} clients are in quarantine after the last round")
     idle = [name for name, task in run.tasks.items() if not task["clients"]]
     if run.rounds and idle:
         lines.append(f"never trained, since no update was accepted: {', '.join(idle)}")
     return lines
+
+
+def _failed(record: RoundRecord) -> int:
+    """What came to nothing; what is sent twice does not."""
+    return sum(failure.reason != "duplicate" for failure in record.failures)
 
 
 def _share(value: float | None) -> str:

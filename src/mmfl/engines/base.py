@@ -71,6 +71,11 @@ class Engine(Protocol):
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """One result per job, in the order of the jobs.
 
+        Whatever a client sends beyond its one answer is no result: an engine that receives such a
+        thing delivers it, after the answer, as a `ClientFailure` with the job's address, the reason
+        "duplicate" and `turn` False; it is recorded, and the answer stands. That is for the engine
+        to find out, which knows who sent what: an address can be copied.
+
         Jobs of a task stand together. With `merge`, the engine may check updates itself and deliver
         a chunk (`CHUNK` consecutive jobs of a task) without deltas and with the chunk's sum as
         `partial` of its last result; a delta that it delivers all the same is to be used before the

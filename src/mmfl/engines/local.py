@@ -60,7 +60,17 @@ WORK = tuple(field.name for field in dataclasses.fields(LocalWork))
 ROOM = 1 << 28
 """So many bytes of results may wait for one that is to be delivered before them."""
 
-_OURS = ("aggregator", "allocator", "checkpoints", "engine", "local", "recruitment", "score")
+_OURS = (
+    "aggregator",
+    "allocator",
+    "checkpoints",
+    "engine",
+    "faults",
+    "local",
+    "quarantine",
+    "recruitment",
+    "score",
+)
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
 
 
@@ -272,11 +282,12 @@ class LocalEngine:
         return units
 
     def _samples(self, task: str, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
-        """About how many examples each of a task's turns will process."""
+        """How many examples each of a task's turns will process."""
         clients = range(len(self.federation.clients))
         places = [job.address.client if job.address.client in clients else 0 for job in jobs]
         held = self.federation.sizes(np.array(places))[:, self.federation.tasks.index(task)]
-        return np.array([_samples(job.work, n) for job, n in zip(jobs, held.tolist(), strict=True)])
+        turns = zip(jobs, held.tolist(), strict=True)
+        return np.array([job.work.samples_with(n) for job, n in turns], np.float64)
 
     def _train(
         self, units: list[_Unit], pool: Pool, *, keep: bool
@@ -360,11 +371,6 @@ def _common(job: Job) -> tuple[str, int, str, int, int]:
     """What the jobs of one message have in common: all but the client and its work."""
     at = job.address
     return at.run, at.round, at.task, at.model_version, job.seed
-
-
-def _samples(work: LocalWork, held: int) -> float:
-    passes = held * work.epochs if work.epochs else (work.steps or 1) * work.batch_size
-    return work.share * passes
 
 
 def _plain(experiment: Experiment) -> Message:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mmfl.checkpoints import round_of
 from mmfl.fairness import merit, variance, worst
 from mmfl.runs.awards import Hiring, hiring
+from mmfl.runs.faults import Tally, quarantined, tallies
 from mmfl.runs.store import RunStore
 
 __all__ = ["Run", "status_of"]
@@ -37,9 +39,13 @@ class Run:
         metrics: By task: the metric's kind, and whether "higher" or "lower" is better.
         history: By task: the metric after each round (as last measured; NaN before).
         hiring: The auction before round one; None if there was none.
-        failures: How many turns came to nothing.
+        failures: How many turns and evaluations came to nothing.
         complaint: Why, most often; "" if none did.
+        faults: By kind: what was made to go wrong, and what came of it (by task and client: see
+            `mmfl.runs.faults`).
+        quarantined: How many clients are in quarantine after the last round.
         reason: Why the run failed, if it did.
+        saved: The round of the newest checkpoint; 0 = there is none.
         samples: Training examples processed, each pass counted.
         seconds: Of the round loop.
         seconds_train: Of that, training and aggregation.
@@ -60,7 +66,10 @@ class Run:
     hiring: Hiring | None
     failures: int
     complaint: str
+    faults: dict[str, Tally]
+    quarantined: int
     reason: str
+    saved: int
     samples: int
     seconds: float
     seconds_train: float
@@ -94,11 +103,14 @@ class Run:
                 tasks[name]["clients"] = clients
                 kinds[name] = (kind, better)
             hired = hiring(store)
-            failures = store.rows("SELECT count(*) FROM failure")[0][0]
+            # What is sent twice is refused, and costs nothing: the first one stands.
+            lost = "FROM failure WHERE reason != 'duplicate'"
+            failures = store.rows(f"SELECT count(*) {lost}")[0][0]
             often = store.rows(
-                "SELECT reason, min(detail), count(*) FROM failure "
+                f"SELECT reason, min(detail), count(*) {lost} "
                 "GROUP BY reason ORDER BY count(*) DESC LIMIT 1"
             )
+            faults, away = tallies(store), quarantined(store)
         return cls(
             folder=Path(folder),
             data=data,
@@ -112,7 +124,10 @@ class Run:
             hiring=hired,
             failures=failures,
             complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
+            faults=faults,
+            quarantined=away,
             reason=meta.get("reason", ""),
+            saved=round_of(meta.get("checkpoint", "")),
             samples=int(whole[1]),
             seconds=whole[2],
             seconds_train=whole[3],
@@ -167,6 +182,8 @@ class Run:
             "failures": self.failures,
             "tasks": self.tasks,
         }
+        if self.faults:
+            found["faults"] = {kind: dataclasses.asdict(t) for kind, t in self.faults.items()}
         if self.hiring is not None:
             found["recruitment"] = {
                 **dataclasses.asdict(self.hiring),

@@ -4,7 +4,7 @@
     environment.json      versions, machine, command, time of the start, SHA-256 of the data; the
                           same of each time that the run was resumed
     run.sqlite            tables meta, task, round, round_task, failure (below); auction, award
-                          (see `mmfl.runs.awards`)
+                          (see `mmfl.runs.awards`); fault (see `mmfl.runs.faults`)
     checkpoints/          see `mmfl.checkpoints`
     models/<task>.safetensors     the final weights
 
@@ -63,7 +63,8 @@ CREATE TABLE task (
 CREATE TABLE round (
     round INTEGER PRIMARY KEY, active INTEGER NOT NULL, samples INTEGER NOT NULL,
     fresh INTEGER NOT NULL, seconds REAL NOT NULL, seconds_train REAL NOT NULL,
-    seconds_evaluate REAL NOT NULL, chain TEXT NOT NULL, assignment BLOB NOT NULL);
+    seconds_evaluate REAL NOT NULL, chain TEXT NOT NULL, assignment BLOB NOT NULL,
+    virtual REAL, quarantined INTEGER NOT NULL);
 CREATE TABLE round_task (
     round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
     clients INTEGER NOT NULL, version INTEGER NOT NULL,
@@ -71,6 +72,9 @@ CREATE TABLE round_task (
 CREATE TABLE failure (
     round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
     client INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL, turn INTEGER NOT NULL);
+CREATE TABLE fault (
+    round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
+    client INTEGER NOT NULL, kind TEXT NOT NULL, outcome TEXT NOT NULL);
 CREATE TABLE auction (
     task INTEGER PRIMARY KEY REFERENCES task(number), willing INTEGER NOT NULL,
     winners INTEGER NOT NULL, take_up REAL NOT NULL, price REAL, spend REAL NOT NULL,
@@ -245,12 +249,19 @@ class RunStore:
             (at.round, number[at.task], at.client, f.reason, f.detail[:500], f.turn)
             for at, f in ((f.address, f) for f in record.failures)
         ]
+        faults = [
+            (at.round, number[at.task], at.client, f.kind, f.outcome)
+            for at, f in ((f.address, f) for f in record.faults)
+        ]
+        quarantined = sum(until > record.round for _, until in state.offenders.values())
+        rest = (state.chain, blob, _null(record.virtual), quarantined)
         with _trouble("write", self.folder), self._database:
             self._database.execute(
-                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*whole, state.chain, blob)
+                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*whole, *rest)
             )
             self._database.executemany("INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
             self._database.executemany("INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?)", failures)
+            self._database.executemany("INSERT INTO fault VALUES (?, ?, ?, ?, ?)", faults)
 
     def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Write many rows with one statement, all of them or none."""
@@ -299,6 +310,10 @@ class RunStore:
         """The answer to a query."""
         with _trouble("read", self.folder):
             return self._database.execute(query, values).fetchall()
+
+    def has(self, table: str, column: str = "round") -> bool:
+        """Whether there is such a table with such a column: older versions had fewer."""
+        return bool(self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, column))
 
     def close(self) -> None:
         """Close the database, and let others have the folder."""

@@ -122,9 +122,7 @@ def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
     A pass ends with its remainder as a smaller batch (or without it: ``remainder = "drop"``), so a
     batch never spans two passes. With `steps`, passes follow each other until the steps are done.
     """
-    steps, enough = 0, work.steps
-    if work.share < 1:
-        enough = max(1, round(work.share * _steps(size, work)))
+    steps, enough = 0, work.steps_with(size)
     for _ in range(work.epochs) if work.epochs is not None else iter(int, 1):
         order = rng.permutation(size)
         for start in range(0, size, work.batch_size):
@@ -135,15 +133,6 @@ def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
                 return
             steps += 1
             yield batch
-
-
-def _steps(size: int, work: LocalWork) -> int:
-    """How many steps a whole turn has."""
-    if work.steps is not None:
-        return work.steps
-    whole, rest = divmod(size, work.batch_size)
-    in_pass = max(1, whole + (rest > 0 and work.remainder == "keep"))
-    return in_pass * (work.epochs or 0)
 
 
 def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:

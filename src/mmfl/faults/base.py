@@ -1,0 +1,63 @@
+"""What a fault is: how a client misbehaves, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from mmfl.params import Params
+from mmfl.rng import Stream
+from mmfl.updates import Address, ClientUpdate, Evaluation
+
+__all__ = ["FalseWitness", "Fault", "Misbehaviour", "Outcome", "delta_of"]
+
+Outcome = Literal["lost", "refused", "accepted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that was made to go wrong.
+
+    Attributes:
+        address: Of the turn, or of the evaluation.
+        kind: "dropout", "late", or the kind of a misbehaviour.
+        outcome: "lost": nothing arrived, or too late. "refused" by the checks; of what a client
+            sent twice, this is the second. "accepted": the checks cannot know; it is up to the
+            aggregator.
+    """
+
+    address: Address
+    kind: str
+    outcome: Outcome
+
+
+class Misbehaviour(Protocol):
+    """What a client sends instead of its update."""
+
+    def sent(
+        self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
+    ) -> Sequence[ClientUpdate]:
+        """What arrives at the server: the answer, and whatever comes after it.
+
+        Args:
+            update: What an honest client would send; it has passed all checks.
+            tasks: The names of the experiment's tasks.
+            rng: Of this misbehaviour in this turn.
+        """
+        ...
+
+
+@runtime_checkable
+class FalseWitness(Protocol):
+    """A misbehaviour that also falsifies how a client evaluates a model on its own data."""
+
+    def told(self, found: Evaluation) -> Evaluation:
+        """What the client says instead."""
+        ...
+
+
+def delta_of(update: ClientUpdate) -> Params:
+    """The change of the weights that an honest update holds."""
+    assert isinstance(update.delta, Params), "honest updates are checked before they are spoiled"
+    return update.delta

@@ -1,0 +1,60 @@
+"""Good updates, and lies about them: how much data, which losses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field, Strict
+
+from mmfl.config import NonNegative, component
+from mmfl.rng import Stream
+from mmfl.updates import ClientUpdate, Evaluation
+
+__all__ = ["AbsurdWeight", "FalseLoss"]
+
+
+@component
+class AbsurdWeight:
+    """Claims to hold `examples` of the task: its weight in the mean."""
+
+    examples: Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)] = 10**9
+
+    def sent(
+        self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
+    ) -> Sequence[ClientUpdate]:
+        """The update, with that claim."""
+        return [dataclasses.replace(update, examples=self.examples)]
+
+
+@component
+class FalseLoss:
+    """Reports false losses: of its turn, and of a model that it evaluates on its own data.
+
+    Attributes:
+        factor: It claims so many times its losses.
+        value: It claims this loss instead; inf is refused.
+        metric: In an evaluation it also claims this metric (a mean over its examples); by default
+            the true one.
+    """
+
+    factor: NonNegative = 10.0
+    value: Annotated[float, Strict(), Field(ge=0)] | None = None
+    metric: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
+
+    def sent(
+        self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
+    ) -> Sequence[ClientUpdate]:
+        """The update, with false losses before and after."""
+        before, after = (self._claimed(loss) for loss in (update.loss_before, update.loss_after))
+        return [dataclasses.replace(update, loss_before=before, loss_after=after)]
+
+    def told(self, found: Evaluation) -> Evaluation:
+        """The sums, with a false loss and, if so set, a false metric."""
+        loss = self._claimed(found.loss, found.examples)
+        metric = found.metric if self.metric is None else self.metric * found.examples
+        return dataclasses.replace(found, loss=loss, metric=metric)
+
+    def _claimed(self, loss: float, examples: int = 1) -> float:
+        return self.factor * loss if self.value is None else self.value * examples

@@ -1,0 +1,69 @@
+"""``[quarantine]``: clients whose updates are refused again and again are left out for a while."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.aggregate.checks import REFUSALS
+from mmfl.config import Count, component
+from mmfl.updates import ClientFailure
+
+__all__ = ["FOR_EVER", "Offenders", "Quarantine"]
+
+Offenders = Mapping[int, tuple[int, int]]
+"""From a client's id to its strikes, and the last round from which it is left out (0 = none)."""
+
+FOR_EVER = 2**62
+
+
+@component
+class Quarantine:
+    """When a client is left out, and for how long.
+
+    Only what the checks refuse is a strike: no dropout, no straggler, no failure of our own
+    workers, no evaluation, and no update that is sent twice, since the first one stands.
+
+    Attributes:
+        strikes: So many refused updates in a row, over all tasks, and the client is left out.
+        rounds: For so many rounds; by default for ever.
+    """
+
+    strikes: Count
+    rounds: Count | None = None
+
+    def after(
+        self,
+        t: int,
+        offenders: Offenders,
+        accepted: Iterable[int],
+        failures: Iterable[ClientFailure],
+    ) -> dict[int, tuple[int, int]]:
+        """The offenders after round t.
+
+        Args:
+            t: The round.
+            offenders: Those before it.
+            accepted: Clients of which an update was accepted.
+            failures: The round's.
+        """
+        refused = Counter(f.address.client for f in failures if f.turn and f.reason in REFUSALS)
+        fine = set(accepted) - refused.keys()
+        found = {}
+        for client in sorted(offenders.keys() | refused.keys()):
+            strikes, until = offenders.get(client, (0, 0))
+            strikes = 0 if client in fine else strikes + refused[client]
+            if strikes >= self.strikes:
+                strikes, until = 0, FOR_EVER if self.rounds is None else t + self.rounds
+            until = until if until >= t else 0
+            if strikes or until:
+                found[client] = (strikes, until)
+        return found
+
+    @staticmethod
+    def away(t: int, offenders: Offenders) -> npt.NDArray[np.int64]:
+        """Ids of the clients that are left out in round t, ascending."""
+        return np.array(sorted(c for c, (_, until) in offenders.items() if until >= t), np.int64)

@@ -1,0 +1,143 @@
+"""``[faults]`` in an experiment: what is made to go wrong, by addressed randomness."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+
+from mmfl.config import Family, Natural, NonNegative, Positive, Text, component
+from mmfl.errors import did_you_mean
+from mmfl.faults.base import Misbehaviour
+from mmfl.faults.claims import AbsurdWeight, FalseLoss
+from mmfl.faults.replays import Duplicate, ReplayedRound, ReplayedTask
+from mmfl.faults.speeds import SPEEDS, Given, Speed
+from mmfl.faults.tensors import ExtraTensor, MissingTensor, WrongShape
+from mmfl.faults.values import Inf, Nan, Scaled, SignFlipped
+from mmfl.rng import Stream
+from mmfl.sentences import short
+
+__all__ = ["MISBEHAVIOURS", "Faults", "Misbehaving"]
+
+MISBEHAVIOURS = Family(
+    name="misbehaviour",
+    table={
+        "nan": Nan,
+        "inf": Inf,
+        "wrong_shape": WrongShape,
+        "missing_tensor": MissingTensor,
+        "extra_tensor": ExtraTensor,
+        "absurd_weight": AbsurdWeight,
+        "scaled": Scaled,
+        "sign_flipped": SignFlipped,
+        "duplicate": Duplicate,
+        "replayed_round": ReplayedRound,
+        "replayed_task": ReplayedTask,
+        "false_loss": FalseLoss,
+    },
+    needs=("sent",),
+)
+
+Chance = Annotated[float, Strict(), Field(ge=0, le=1)]
+
+
+def _chances(value: Any) -> Any:
+    given = value if isinstance(value, list | tuple) else [value]
+    if not given or not all(map(_is_chance, given)):
+        raise ValueError(
+            f"must be a chance in [0, 1], or a list of one per client, got {short(value)}"
+        )
+    return tuple(map(float, given)) if isinstance(value, list | tuple) else float(value)
+
+
+def _is_chance(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+Chances = Annotated[
+    float | tuple[float, ...],
+    BeforeValidator(_chances),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
+]
+
+
+@component
+class Misbehaving:
+    """One table of ``[[faults.clients]]``: clients that misbehave.
+
+    Attributes:
+        does: What they do, e.g. ``{ kind = "scaled", factor = 100.0 }``.
+        share: Each client is one of them with this chance, drawn once by its id.
+        ids: Or their ids.
+        rate: The chance that one of them misbehaves in a turn.
+        tasks: The tasks at which they do; by default all.
+    """
+
+    does: Annotated[Misbehaviour, MISBEHAVIOURS]
+    share: Chance | None = None
+    ids: tuple[Natural, ...] | None = None
+    rate: Chance = 1.0
+    tasks: tuple[Text, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.share is None) == (self.ids is None):
+            raise ValueError("needs either share or ids, to say which clients misbehave")
+
+    def among(self, clients: npt.NDArray[np.int64], *, rng: Stream) -> npt.NDArray[np.bool_]:
+        """Which of these clients are such ones."""
+        if self.share is not None:
+            return rng.at(clients) < self.share
+        return np.isin(clients, np.array(self.ids, np.int64))
+
+
+@component
+class Faults:
+    """What is made to go wrong.
+
+    Attributes:
+        dropout: The chance that a turn comes to nothing; or a list of one per client.
+        deadline: Virtual seconds after which a round is closed; who is not done by then is late.
+        speed: Training examples that a client processes in a virtual second: a number, a list of
+            one per client, or e.g. ``{ kind = "lognormal", median = 100.0, sigma = 1.0 }``.
+        jitter: Standard deviation of the logarithm of a turn's virtual time, beside what the work
+            and the speed say.
+        clients: Clients that misbehave. Of several tables that hit the same turn, the first does.
+    """
+
+    dropout: Chances = 0.0
+    deadline: Positive | None = None
+    speed: Annotated[Speed | None, dataclasses.replace(SPEEDS, optional=True)] = None
+    jitter: NonNegative = 0.0
+    clients: tuple[Misbehaving, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("deadline", "jitter"):
+            if getattr(self, key) and self.speed is None:
+                raise ValueError(f"{key} needs a speed, from which virtual time follows")
+
+    def check(self, tasks: Sequence[str], count: int) -> None:
+        """Refuse what does not fit an experiment with these tasks and so many clients."""
+        if isinstance(self.dropout, tuple) and len(self.dropout) != count:
+            raise ValueError(
+                f"faults.dropout must have one chance per client ({count}), got {len(self.dropout)}"
+            )
+        if isinstance(self.speed, Given) and len(self.speed.values) != count:
+            raise ValueError(
+                f"faults.speed must have one rate per client ({count}), "
+                f"got {len(self.speed.values)}"
+            )
+        for number, some in enumerate(self.clients):
+            where = f"faults.clients[{number}]"
+            for name in some.tasks or ():
+                if name not in tasks:
+                    near = did_you_mean(name, tasks)
+                    raise ValueError(f"{where}.tasks: no task is called {name!r}; {near}")
+            for client in some.ids or ():
+                if client >= count:
+                    raise ValueError(f"{where}.ids must be below {count}, got {client}")
+            if isinstance(some.does, ReplayedTask) and len(tasks) < 2:
+                raise ValueError(f"{where}.does: a replay of another task needs two tasks")

@@ -1,0 +1,79 @@
+"""Updates of the right form with wrong numbers in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from mmfl.config import Positive, component
+from mmfl.faults.base import delta_of
+from mmfl.params import Params
+from mmfl.rng import Stream
+from mmfl.updates import ClientUpdate
+
+__all__ = ["Inf", "Nan", "Scaled", "SignFlipped"]
+
+
+def _with_one(update: ClientUpdate, value: float, rng: Stream) -> list[ClientUpdate]:
+    """The update with this value in one place: harder to find than one that is full of it."""
+    delta = delta_of(update)
+    flat = delta.flat.copy()
+    flat[rng.integers(len(flat))] = value
+    return [dataclasses.replace(update, delta=Params(delta.layout, flat))]
+
+
+def _times(update: ClientUpdate, factor: float) -> list[ClientUpdate]:
+    delta = delta_of(update)
+    with np.errstate(over="ignore"):
+        flat = (delta.flat * np.float64(factor)).astype(np.float32)
+    return [dataclasses.replace(update, delta=Params(delta.layout, flat))]
+
+
+@component
+class Nan:
+    """One number of the update is NaN."""
+
+    def sent(
+        self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
+    ) -> Sequence[ClientUpdate]:
+        """In a random place."""
+        return _with_one(update, float("nan"), rng)
+
+
+@component
+class Inf:
+    """One number of the update is infinite."""
+
+    def sent(
+        self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
+    ) -> Sequence[ClientUpdate]:
+        """In a random place."""
+        return _with_one(update, float("inf"), rng)
+
+
+@component
+class Scaled:
+    """The update times `factor`: model replacement (Bagdasaryan et al. 2020) is of this form."""
+
+    factor: Positive = 10.0
+
+    def sent(
+        self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
+    ) -> Sequence[ClientUpdate]:
+        """In the right direction, and too far."""
+        return _times(update, self.factor)
+
+
+@component
+class SignFlipped:
+    """The update the other way round, times `factor`: away from what the client has learnt."""
+
+    factor: Positive = 1.0
+
+    def sent(
+        self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
+    ) -> Sequence[ClientUpdate]:
+        """In the wrong direction."""
+        return _times(update, -self.factor)
