@@ -6,8 +6,9 @@
 `coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
 fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
 folder of checkpoints, that is for the middle of a write; the others come at any time from the start
-of the process on. Each start takes one of the engines local and inline by lot. `workers`: the coordinator lives, and its worker processes are killed at random
-instants. Instants are random (the seed decides the plan, the machine what it hits).
+of the process on. Each start takes one of the engines local and inline by lot. `workers`: the
+coordinator lives, and its worker processes are killed at random instants. Instants are random (the
+seed decides the plan, the machine what it hits).
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def kill_once(folder: Path, luck: random.Random, seconds: float) -> dict[str, An
     limit = time.monotonic() + luck.uniform(0.0, seconds)
     if inside:  # from that time on, the next write
         while process.poll() is None and not (time.monotonic() > limit and unfinished(folder)):
-            pass
+            time.sleep(0.0002)
     else:
         while process.poll() is None and time.monotonic() < limit:
             time.sleep(0.0005)
