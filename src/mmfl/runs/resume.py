@@ -25,7 +25,7 @@ from mmfl.runs.awards import Hiring, hiring
 from mmfl.runs.claim import Claim
 from mmfl.runs.environment import as_json, environment_now
 from mmfl.runs.result import status_of
-from mmfl.runs.store import BEGINNING, RunStore
+from mmfl.runs.store import BEGINNING, FORMAT, RunStore
 from mmfl.sentences import short
 from mmfl.state import State
 
@@ -142,6 +142,11 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
             meta, had = store.meta(), hiring(store)
         experiment = experiment.resolved()
         _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
+        if meta.get("format") != FORMAT:
+            raise StoreError(
+                f"{str(folder)!r} was begun by another version of mmfl, whose runs this one can read "
+                "but not continue; choose another folder (--out)"
+            )
         if status_of(meta) == "running" and claim.weak:
             raise StoreError(f"{str(folder)!r} is being run by process {meta.get('pid')}")
         done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)

@@ -42,12 +42,16 @@ from mmfl.state import RoundRecord, State
 
 __all__ = [
     "BEGINNING",
+    "FORMAT",
     "RunStore",
     "free_folder",
     "last_folder",
     "pack_assignments",
     "unpack_assignments",
 ]
+
+FORMAT = "2"
+"""Of the tables below; a run is continued only by an mmfl that writes the same."""
 
 BEGINNING = (
     *("experiment.toml", "environment.json", "environment.json.part"),
@@ -184,7 +188,7 @@ class RunStore:
     def sign(self, rounds: int) -> None:
         """Say which process is about to run it."""
         owner = {"host": platform.node(), "pid": str(os.getpid())}
-        self.note(format="1", status="running", rounds=str(rounds), **owner)
+        self.note(format=FORMAT, status="running", rounds=str(rounds), **owner)
 
     def rewind(self, round: int) -> None:  # noqa: A002
         """Go back to the end of a round: nothing later is remembered; 0 is before the auction."""
