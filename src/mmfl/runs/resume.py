@@ -144,8 +144,8 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
         _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
         if meta.get("format") != FORMAT:
             raise StoreError(
-                f"{str(folder)!r} was begun by another version of mmfl, whose runs this one can read "
-                "but not continue; choose another folder (--out)"
+                f"{str(folder)!r} was begun by another version of mmfl, whose runs this one can "
+                "read but not continue; choose another folder (--out)"
             )
         if status_of(meta) == "running" and claim.weak:
             raise StoreError(f"{str(folder)!r} is being run by process {meta.get('pid')}")
