@@ -33,7 +33,7 @@ class Case:
         name: The file's name.
         content: What is in it; None = there is no such file, or the sandbox has made it.
         changes: What was done to it, for people.
-        keys: Words that may locate a mistake: keys and names in it, and those of the schema.
+        keys: Words that may locate a mistake: keys and texts in it, and those of the schema.
     """
 
     arguments: tuple[str, ...]
@@ -249,10 +249,8 @@ def changed(tree: Table, rng: Stream) -> tuple[Table, list[str]]:
 
 def _keys(tree: Any) -> Iterator[str]:
     for path in _nodes(tree):
-        yield str(path[-1])
         value = _at(tree, path)
-        if path[-1] == "name" and isinstance(value, str):
-            yield value
+        yield from (str(word) for word in (path[-1], value) if isinstance(word, str))
 
 
 def _toml(tree: Table) -> bytes:

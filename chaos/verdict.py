@@ -50,11 +50,21 @@ def _foreign(line: str) -> bool:
 
 
 def _located(case: Case, sentence: str) -> bool:
-    """Whether it names the file and, if that could be read, a line of it or a key in it."""
+    """Whether it names the file and, if that could be read, a line of it or a key in it.
+
+    A key counts where it is spelt as one: as the way to a value at the beginning or with a dot, in
+    quotes or brackets, or before "=". So "a" as an article is not the key a.
+    """
     if case.name not in sentence:
         return False
-    rest = sentence.replace(case.name, "")
+    rest = re.sub(rf"^{re.escape(case.name)}[:,] ", "", sentence)
     if sentence.startswith(_UNREADABLE) or _PLACE.search(rest):
         return True
-    said = set(re.findall(r"\w+", rest))
-    return any(said.issuperset(re.findall(r"\w+", key) or [None]) for key in case.keys)
+    first = re.match(r"'.*?'(?= )|[^\s.:\[]+", rest)
+    spelt = {first[0]} if first else set[str]()
+    for way in (r"([\w-]+)\.\w", r"'(.*?)'", r"\[+([\w-]+)\]+", r"([\w-]+) = "):
+        spelt |= set(re.findall(way, rest))
+    quoted = {repr(key) for key in case.keys}
+    long = [word for word in spelt if len(word) > 40]  # such a key is cut
+    cut = any(key.startswith(word) for word in long for key in quoted)
+    return cut or bool(spelt & (case.keys | quoted))

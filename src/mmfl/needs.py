@@ -111,7 +111,8 @@ def _aggregation(
     sums = Need(what, 12 * weighed[task].weights)
     rate = experiment.clients.active
     known = len(weighed) == len(federation.tasks) and isinstance(rate, float)
-    if experiment.aggregator.mergeable or experiment.recruitment is not None or not known:
+    fewer = experiment.recruitment is not None or experiment.faults is not None
+    if experiment.aggregator.mergeable or fewer or not known:
         return sums
     assert isinstance(rate, float)
     places = federation.able()

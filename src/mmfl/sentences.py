@@ -85,7 +85,7 @@ def _path(way: Iterable[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            key = part if len(part) <= 60 and part.isprintable() and part.strip() else short(part)
+            key = part if re.fullmatch(r"[\w-]{1,60}", part) else short(part)
             text += f".{key}" if text else key
     return text
 

@@ -115,7 +115,7 @@ def test_a_case_is_fixed_by_seed_and_number():
 
 
 def said(err: str, code: int = 2, out: str = "", **more: object) -> str:
-    keys = frozenset({"clients", "task a"})
+    keys = frozenset({"clients", "a", "odd key", "x" * 90})
     case = Case(("check", "case.toml"), "case.toml", b"", (), keys)
     return verdict(case, Outcome(code, out, err, 0.1, **more))
 
@@ -125,6 +125,12 @@ def said(err: str, code: int = 2, out: str = "", **more: object) -> str:
     [
         "case.toml: clients must be a table, got 3",
         "case.toml: task 'a': its data set needs about 3 GB; 1 GB are free",
+        "case.toml: clients.count must be a whole number, got 2.5",
+        "case.toml: raise clients.count",
+        "case.toml: 'odd key' is not a known key; known: rounds",
+        f"case.toml: '{'x' * 56}... is not a known key; known: rounds",
+        "case.toml: needs [[clients]]",
+        "case.toml: with clients = 3 nobody is active",
         "case.toml, line 7: is not UTF-8 text",
         "cannot read 'case.toml': Is a directory",
     ],
@@ -145,6 +151,8 @@ def test_a_valid_input_may_be_warned_of_in_our_words():
     [
         ({"err": "mmfl: clients must be a table\n"}, "not located"),
         ({"err": "mmfl: case.toml: is wrong\n"}, "not located"),
+        ({"err": "mmfl: case.toml: there is a mistake\n"}, "not located"),
+        ({"err": "mmfl: case.toml: of the clients nobody is active\n"}, "not located"),
         ({"err": "mmfl: case.toml: myclients is wrong\n"}, "not located"),
         ({"err": "case.toml: clients must be a table\n"}, "no sentence"),
         ({"err": "mmfl: case.toml: clients\x1b[31m\n"}, "no sentence"),
