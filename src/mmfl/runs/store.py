@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from mmfl.allocate import Assignments
-from mmfl.checkpoints import write_whole
+from mmfl.checkpoints import model_file, write_whole
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
@@ -274,13 +274,11 @@ class RunStore:
 
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
-        from safetensors.numpy import save
-
         with _trouble("write", self.folder):
             (self.folder / "models").mkdir(exist_ok=True)
             for task, weights in params.items():
                 path = self.folder / "models" / f"{task}.safetensors"
-                write_whole(path, save(dict(weights.items()), metadata={"task": task}))
+                write_whole(path, model_file(task, weights))
 
     def seal(self) -> None:
         """Make the database one plain file again, unless somebody is reading it just now."""
