@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited dropouts attacks exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_sweeps fuzz clean
+.PHONY: run test lint format five_tasks precision recruited dropouts attacks exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_checkpoints bench_sweeps chaos fuzz clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -45,6 +45,9 @@ bench: .venv/run.stamp .venv-bench/stamp  ## slow (45 minutes, idle cores): us, 
 bench_auctions: .venv/run.stamp  ## a million clients, ten tasks: auctions against a sort of the same table
 	@$(BIN)/python benchmarks/auctions.py --out benchmarks/results/auctions.json
 
+bench_checkpoints: .venv/run.stamp  ## what a checkpoint costs: beside a bare write, and as a share of training
+	@$(BIN)/python benchmarks/checkpoints.py --out benchmarks/results/checkpoints.json
+
 bench_compile: .venv/run.stamp  ## does torch.compile pay? (two minutes, idle cores, a C++ compiler)
 	@$(BIN)/python benchmarks/compiled.py --out benchmarks/results/compiled.json
 
@@ -53,6 +56,13 @@ bench_scale: .venv/run.stamp  ## a million clients against ten thousand, a thous
 
 bench_sweeps: .venv/run.stamp  ## several runs at once against one at a time (six minutes, idle cores)
 	@$(BIN)/python benchmarks/sweeps.py --out benchmarks/results/sweeps.json
+
+chaos: fuzz .venv-bench/stamp  ## slow (two hours): kills, mutilated checkpoints, mutated inputs, bad replies beside Flower
+	@$(BIN)/python chaos/kills.py coordinator --count 100 --out chaos/results/coordinator.json
+	@$(BIN)/python chaos/kills.py workers --count 100 --out chaos/results/workers.json
+	@$(BIN)/python chaos/mutilations.py --count 1000 --out chaos/results/mutilations.json
+	@.venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json
+	@$(BIN)/python chaos/clients.py --out chaos/results/clients.json
 
 fuzz: .venv/run.stamp  ## slow (half an hour): 10,000 mutated experiments and 1,000 mutated tables of bids
 	@$(BIN)/python chaos/fuzz.py configs --count 10000 --out chaos/results/configs.json

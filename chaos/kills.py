@@ -6,8 +6,9 @@
 `coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
 fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
 folder of checkpoints, that is for the middle of a write; the others come at any time from the start
-of the process on. Each start takes one of the engines local and inline by lot. `workers`: the coordinator lives, and its worker processes are killed at random
-instants. Instants are random (the seed decides the plan, the machine what it hits).
+of the process on. Each start takes one of the engines local and inline by lot. `workers`: the
+coordinator lives, and its worker processes are killed at random instants. Instants are random (the
+seed decides the plan, the machine what it hits).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ sys.path.append(str(HOUSE / "benchmarks"))
 
 from machine import machine  # noqa: E402
 
-__all__: list[str] = []
+__all__ = ["coordinator", "workers"]
 
 EXPERIMENT = HOUSE / "chaos" / "killed.toml"
 LIMIT = 300.0
@@ -89,14 +91,16 @@ def unfinished(folder: Path) -> bool:
         return False
 
 
-def kill_once(folder: Path, luck: random.Random, seconds: float) -> dict[str, Any] | None:
+def kill_once(
+    folder: Path, luck: random.Random, seconds: float, more: Sequence[str]
+) -> dict[str, Any] | None:
     """Start or resume a run and kill it; None if it ended before that."""
-    process = started(folder, *engine(luck))
+    process = started(folder, *more, *engine(luck))
     inside = luck.random() < 0.5
     limit = time.monotonic() + luck.uniform(0.0, seconds)
     if inside:  # from that time on, the next write
         while process.poll() is None and not (time.monotonic() > limit and unfinished(folder)):
-            pass
+            time.sleep(0.0002)
     else:
         while process.poll() is None and time.monotonic() < limit:
             time.sleep(0.0005)
@@ -119,10 +123,10 @@ def kill_once(folder: Path, luck: random.Random, seconds: float) -> dict[str, An
     }
 
 
-def coordinator(count: int, seed: int, where: Path) -> dict[str, Any]:
+def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
     """Runs that are killed and resumed until they end."""
     start = time.monotonic()
-    code, straight, said = ended(started(where / "straight"))
+    code, straight, said = ended(started(where / "straight", *more))
     seconds = time.monotonic() - start
     assert code == 0, said
     luck = random.Random(seed)
@@ -132,13 +136,13 @@ def coordinator(count: int, seed: int, where: Path) -> dict[str, Any]:
         folder = where / f"run-{len(runs)}"
         hits = []
         for _ in range(luck.randint(1, 3)):
-            hit = kill_once(folder, luck, seconds)
+            hit = kill_once(folder, luck, seconds, more)
             if hit is None:
                 break
             hits.append(hit)
         if not hits:
             continue  # it was faster than the kill: that run proves nothing
-        code, fingerprint, said = ended(started(folder, *engine(luck)))
+        code, fingerprint, said = ended(started(folder, *more, *engine(luck)))
         runs.append({"kills": len(hits), "same": fingerprint == straight, "code": code})
         runs[-1] |= {"said": said} if said else {}
         kills += hits
@@ -159,16 +163,16 @@ def coordinator(count: int, seed: int, where: Path) -> dict[str, Any]:
     }
 
 
-def workers(count: int, seed: int, where: Path) -> dict[str, Any]:
+def workers(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
     """Runs whose workers are killed, one every moment, while the coordinator lives."""
-    code, straight, said = ended(started(where / "straight", "--set", "checkpoints.rounds=1000"))
+    code, straight, said = ended(started(where / "straight", *more))
     assert code == 0, said
     luck = random.Random(seed)
     runs: list[dict[str, Any]] = []
     kills = 0
     while kills < count:
         folder = where / f"run-{len(runs)}"
-        process = started(folder, "--set", "checkpoints.rounds=1000")
+        process = started(folder, *more)
         here = 0
         while process.poll() is None and kills + here < count:
             time.sleep(luck.uniform(0.0, 1.5))

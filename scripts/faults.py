@@ -31,10 +31,10 @@ from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.values import SignFlipped
 from mmfl.report import Curves, Differences, Results, Variant, data, paired, quantities
 from mmfl.report.statistics import Quantity, spread
-from mmfl.runs.compare import Comparison
 from mmfl.runs.faults import counts, longest, tallies
 from mmfl.runs.store import RunStore, unpack_assignments
-from mmfl.runs.variants import read_seeds
+from mmfl.sweeps.compare import Comparison
+from mmfl.sweeps.variants import read_seeds
 
 __all__ = ["main"]
 

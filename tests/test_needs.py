@@ -20,8 +20,8 @@ from mmfl.engines import Inline, Local
 from mmfl.errors import ResourceError
 from mmfl.memory import Memory
 from mmfl.needs import Weighed, model_needs
+from mmfl.population import Population
 from mmfl.runs.runner import run
-from mmfl.turns import Population
 
 GB = 10**9
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.loop import Rounds, rounds
-    from mmfl.runs.compare import compare
     from mmfl.runs.result import Run
     from mmfl.runs.runner import run
+    from mmfl.sweeps.compare import compare
 
 __all__ = ["Experiment", "Rounds", "Run", "__version__", "compare", "rounds", "run"]
 
@@ -26,7 +26,7 @@ _HOMES = {
     "Experiment": "mmfl.experiment",
     "Rounds": "mmfl.loop",
     "Run": "mmfl.runs.result",
-    "compare": "mmfl.runs.compare",
+    "compare": "mmfl.sweeps.compare",
     "rounds": "mmfl.loop",
     "run": "mmfl.runs.runner",
 }

@@ -21,8 +21,8 @@ from mmfl.updates import Address, ClientFailure, Evaluation, EvaluationFailure, 
 if TYPE_CHECKING:
     from mmfl.engines.base import Engine, Ids
     from mmfl.experiment import Experiment, Task
+    from mmfl.population import Population
     from mmfl.state import State
-    from mmfl.turns import Population
 
 __all__ = [
     "SCORES",

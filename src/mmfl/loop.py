@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Self
 
 from mmfl.errors import InputError
 from mmfl.evaluate import scores, tested
+from mmfl.population import Population
 from mmfl.recruiting import warn_of
 from mmfl.state import RoundRecord, State, chained
-from mmfl.turns import Population, Turns, allocation, jobs_of
+from mmfl.turns import Turns, allocation, jobs_of
 
 if TYPE_CHECKING:
     from mmfl.engines.base import Engine
@@ -111,7 +112,6 @@ def _round(
         )
     versions = {task: v + (task in turns.trained) for task, v in state.versions.items()}
     trained = time.perf_counter()
-
     state = state.replace(
         round=t,
         params=params,

@@ -6,7 +6,7 @@ one batch: at least what the largest layer reads and writes, and in training wha
 for their gradients. The coordinator holds all weights and, while a task is aggregated,
 the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
 a task at once. Data, clients and bids are estimated where they are read and drawn
-(`mmfl.data.load`, `mmfl.turns`, `mmfl.recruiting`). Mapped files lie on disk, where
+(`mmfl.data.load`, `mmfl.population`, `mmfl.recruiting`). Mapped files lie on disk, where
 `mmfl.engines.arena` reserves their space, and are not counted.
 """
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import mmfl
 from mmfl.cli.compare_view import CompareView
-from mmfl.runs.compare import Comparison, Step
+from mmfl.sweeps.compare import Comparison, Step
 from sweeping import TEXT
 
 HANGING = """

@@ -13,8 +13,9 @@ from mmfl import Experiment
 from mmfl.aggregate import checked, partial_sums
 from mmfl.engines import ENGINES
 from mmfl.evaluate import combine
+from mmfl.population import Population
 from mmfl.state import State
-from mmfl.turns import Population, allocation, jobs_of
+from mmfl.turns import allocation, jobs_of
 from mmfl.updates import ClientFailure, ClientUpdate
 
 FEW = {"local": {"workers": 2}}

@@ -16,7 +16,7 @@ from mmfl.aggregate.checks import REFUSALS
 from mmfl.allocate import ALLOCATORS
 from mmfl.faults import Faults, Misbehaving, Quarantine
 from mmfl.faults.quarantine import FOR_EVER
-from mmfl.turns import Population
+from mmfl.population import Population
 from mmfl.updates import Address, ClientFailure, Evaluation
 
 

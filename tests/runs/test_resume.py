@@ -351,6 +351,16 @@ def test_other_versions_are_told_of(often):
     assert resumed["versions"]["mmfl"] == mmfl.__version__
 
 
+def test_a_run_of_another_format_can_be_read_but_not_continued(often):
+    with stored_rounds(often, "run") as rounds:
+        next(rounds)
+    with closing(sqlite3.connect("run/run.sqlite")) as database, database:
+        database.execute("UPDATE meta SET value = '1' WHERE key = 'format'")
+    assert Run.load("run").rounds == 1
+    said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
+    assert "another version of mmfl" in said
+
+
 def test_a_state_that_no_checkpoint_can_hold_ends_the_run_with_one_sentence(often, monkeypatch):
     def allocate(self, view, state, *, rng):
         return real(self, view, state, rng=rng)[0], {"mine": object()}

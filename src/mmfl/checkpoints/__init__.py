@@ -10,7 +10,7 @@ and the length of each of its files. A part that did not change since is not wri
 checkpoints name it. Nothing in them is a pickle, so reading them runs no code.
 """
 
-from mmfl.checkpoints.codec import Parts, decoded, encoded
+from mmfl.checkpoints.codec import Parts, decoded, encoded, model_file
 from mmfl.checkpoints.files import write_whole
 from mmfl.checkpoints.rhythm import Checkpoints, Rhythm
 from mmfl.checkpoints.vault import Found, Vault, round_of
@@ -23,6 +23,7 @@ __all__ = [
     "Vault",
     "decoded",
     "encoded",
+    "model_file",
     "round_of",
     "write_whole",
 ]

@@ -28,7 +28,7 @@ from mmfl.evaluate import Measured
 from mmfl.params import Layout, Params
 from mmfl.state import State
 
-__all__ = ["Parts", "decoded", "encoded"]
+__all__ = ["Parts", "decoded", "encoded", "model_file"]
 
 Array = npt.NDArray[Any]
 Parts = dict[str, tuple[object, Callable[[], bytes]]]
@@ -52,7 +52,7 @@ def encoded(state: State) -> tuple[dict[str, Any], Parts]:
     }
     parts: Parts = {}
     for task, weights in state.params.items():
-        parts[f"model-{task}"] = (weights, partial(_model, task, weights))
+        parts[f"model-{task}"] = (weights, partial(model_file, task, weights))
     parts["clients"] = (state.clients, lambda: save(state.clients.whole._asdict()))
     if arrays:
         parts["arrays"] = (state, lambda: save(arrays))
@@ -84,7 +84,8 @@ def decoded(document: Mapping[str, Any], read: Callable[[str], bytes]) -> State:
     return State(params=params, clients=table, **fields)
 
 
-def _model(task: str, weights: Params) -> bytes:
+def model_file(task: str, weights: Params) -> bytes:
+    """A task's weights as a safetensors file, by tensor name."""
     return save(dict(weights.items()), metadata={"task": task})
 
 

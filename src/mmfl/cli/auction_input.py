@@ -14,8 +14,8 @@ from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.market import MECHANISMS, Bids, Market, Mechanism, ValueThreshold, read_bids
 from mmfl.market.sources import Csv
-from mmfl.runs.variants import read_seeds
 from mmfl.sentences import short
+from mmfl.sweeps.variants import read_seeds
 
 __all__ = ["FIXED", "Options", "Source", "amounts", "contenders", "kind_of"]
 

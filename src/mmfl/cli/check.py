@@ -41,8 +41,8 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     from mmfl.engines.local import Local
     from mmfl.memory import refuse
     from mmfl.needs import worker_needs
+    from mmfl.population import Population
     from mmfl.recruiting import warn_of
-    from mmfl.turns import Population
 
     engine = Inline().open(experiment, data_dir=data_dir)
     population = Population.of(engine.federation, engine.experiment)

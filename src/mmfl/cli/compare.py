@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from mmfl.experiment import Experiment
     from mmfl.report import Variant
-    from mmfl.runs.compare import Comparison
-    from mmfl.runs.sweep import Jobs
+    from mmfl.sweeps.compare import Comparison
+    from mmfl.sweeps.sweep import Jobs
 
 __all__ = ["compare"]
 
@@ -76,7 +76,7 @@ def compare(
 
     from mmfl.experiment import Experiment
     from mmfl.report import variants
-    from mmfl.runs.variants import read_jobs, read_seeds, read_vary
+    from mmfl.sweeps.variants import read_jobs, read_seeds, read_vary
 
     _refuse_figure(figure)
     wanted = read_jobs(jobs)
@@ -113,7 +113,7 @@ def _planned(
     data_dir: Path | None,
 ) -> Comparison:
     """The comparison in the folder that is wanted, or in the first of ours that can take it."""
-    from mmfl.runs.compare import Comparison, OtherRunError
+    from mmfl.sweeps.compare import Comparison, OtherRunError
 
     if out is not None:
         return Comparison(experiments, seeds, out, data_dir=data_dir)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from mmfl.runs.compare import Comparison, Planned, Step
+    from mmfl.sweeps.compare import Comparison, Planned, Step
 
 __all__ = ["CompareView"]
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mmfl.experiment import Experiment
+from mmfl.population import Population
 from mmfl.runs.runner import stored_rounds
 from mmfl.settings import Kernel, Task, fits_batched
 from mmfl.state import RoundRecord
-from mmfl.turns import Population
 from mmfl.updates import Address, ClientUpdate, Job
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ experiment and the state before it.
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 import warnings
 from collections.abc import Mapping
@@ -23,16 +24,15 @@ from mmfl.experiment import Experiment
 from mmfl.runs.awards import Hiring, hiring
 from mmfl.runs.claim import Claim
 from mmfl.runs.environment import as_json, environment_now
-from mmfl.runs.plan import clear_beginning
 from mmfl.runs.result import status_of
-from mmfl.runs.store import RunStore
+from mmfl.runs.store import BEGINNING, FORMAT, RunStore
 from mmfl.sentences import short
 from mmfl.state import State
 
 if TYPE_CHECKING:
     from mmfl.engines.base import Engine
 
-__all__ = ["Begun", "begun", "changes"]
+__all__ = ["Begun", "begun", "changes", "clear_beginning", "unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +142,11 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
             meta, had = store.meta(), hiring(store)
         experiment = experiment.resolved()
         _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
+        if meta.get("format") != FORMAT:
+            raise StoreError(
+                f"{str(folder)!r} was begun by another version of mmfl, whose runs this one can "
+                "read but not continue; choose another folder (--out)"
+            )
         if status_of(meta) == "running" and claim.weak:
             raise StoreError(f"{str(folder)!r} is being run by process {meta.get('pid')}")
         done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
@@ -149,6 +154,28 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
     except BaseException:
         claim.close()
         raise
+
+
+def unsigned(folder: Path) -> bool:
+    """Whether this is a run's directory in which no process has put its number yet."""
+    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= {*BEGINNING}:
+        return False
+    try:
+        with closing(RunStore.open(folder)) as store:
+            return "pid" not in store.meta()
+    except StoreError:
+        return True
+
+
+def clear_beginning(folder: Path, *, keep: bool = False) -> None:
+    """Remove a run of ours that came to its end in its first moment; or empty its folder."""
+    if not unsigned(folder):
+        return
+    if not keep:
+        shutil.rmtree(folder)
+        return
+    for path in folder.iterdir():
+        path.unlink()
 
 
 def changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

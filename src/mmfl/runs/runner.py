@@ -14,12 +14,12 @@ from mmfl.checkpoints import Rhythm, Vault
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.loop import Rounds, rounds
+from mmfl.population import Population
 from mmfl.runs.awards import Hiring, hiring, save_recruitment, settle
 from mmfl.runs.result import Run
 from mmfl.runs.resume import begun
 from mmfl.runs.store import RunStore, free_folder, last_folder
 from mmfl.state import RoundRecord, State
-from mmfl.turns import Population
 
 if TYPE_CHECKING:
     from mmfl.engines.base import Engine

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from mmfl.allocate import Assignments
-from mmfl.checkpoints import write_whole
+from mmfl.checkpoints import model_file, write_whole
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
@@ -42,12 +42,16 @@ from mmfl.state import RoundRecord, State
 
 __all__ = [
     "BEGINNING",
+    "FORMAT",
     "RunStore",
     "free_folder",
     "last_folder",
     "pack_assignments",
     "unpack_assignments",
 ]
+
+FORMAT = "2"
+"""Of the tables below; a run is continued only by an mmfl that writes the same."""
 
 BEGINNING = (
     *("experiment.toml", "environment.json", "environment.json.part"),
@@ -184,7 +188,7 @@ class RunStore:
     def sign(self, rounds: int) -> None:
         """Say which process is about to run it."""
         owner = {"host": platform.node(), "pid": str(os.getpid())}
-        self.note(format="1", status="running", rounds=str(rounds), **owner)
+        self.note(format=FORMAT, status="running", rounds=str(rounds), **owner)
 
     def rewind(self, round: int) -> None:  # noqa: A002
         """Go back to the end of a round: nothing later is remembered; 0 is before the auction."""
@@ -270,13 +274,11 @@ class RunStore:
 
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
-        from safetensors.numpy import save
-
         with _trouble("write", self.folder):
             (self.folder / "models").mkdir(exist_ok=True)
             for task, weights in params.items():
                 path = self.folder / "models" / f"{task}.safetensors"
-                write_whole(path, save(dict(weights.items()), metadata={"task": task}))
+                write_whole(path, model_file(task, weights))
 
     def seal(self) -> None:
         """Make the database one plain file again, unless somebody is reading it just now."""

@@ -7,7 +7,7 @@ chains, be their models, clients and rounds few or many; that is what "auto" doe
 leave chains without work in their last turn, there are as few as do it in as many turns, and these
 share the workers: 9 runs on 8 workers are 5 runs at a time, and then 4, not 8 and then 1.
 
-The processes (`mmfl.runs.sweeper`) keep their engines from run to run. Runs are handed out in
+The processes (`mmfl.sweeps.sweeper`) keep their engines from run to run. Runs are handed out in
 order, to whoever is free, longest first among those of a seed: the last to be started should be a
 short one. At the end, when there are fewer runs than processes, some have nothing to do.
 """
@@ -31,8 +31,9 @@ from mmfl.engines import Local
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
 from mmfl.experiment import Experiment
 from mmfl.processes import Child, Message, end
-from mmfl.runs.plan import Planned, Step, clear_beginning, firsts
+from mmfl.runs.resume import clear_beginning
 from mmfl.sentences import short
+from mmfl.sweeps.plan import Planned, Step, firsts
 
 __all__ = ["Jobs", "in_order", "jobs_for", "sweep"]
 
@@ -200,7 +201,7 @@ class _Crew:
         if place.child is not None and place.child.process.poll() is not None:
             self._bury(place, place.child)  # it died with nothing to do, so no run is to blame
         if place.child is None:
-            place.child = Child.start("mmfl.runs.sweeper")
+            place.child = Child.start("mmfl.sweeps.sweeper")
             start = {"command": sys.argv, "data_dir": self._data_dir, "workers": place.workers}
             place.child.send(start)
         place.busy = number

@@ -16,10 +16,10 @@ import mmfl
 from helpers import one_line
 from mmfl import Experiment
 from mmfl.errors import EngineError, InputError, MmflError, MmflWarning
-from mmfl.runs.compare import Comparison, compare
-from mmfl.runs.plan import clear_beginning
+from mmfl.runs.resume import clear_beginning
 from mmfl.runs.store import RunStore
-from mmfl.runs.sweep import in_order
+from mmfl.sweeps.compare import Comparison, compare
+from mmfl.sweeps.sweep import in_order
 from sweeping import TEXT
 
 LOCAL = """
@@ -154,7 +154,7 @@ def test_a_process_that_is_killed_is_replaced_and_the_result_is_the_same():
 
 
 def test_a_process_that_is_killed_between_two_runs_is_replaced_and_blamed_on_none(monkeypatch):
-    monkeypatch.setattr("mmfl.runs.sweep.LIVES", 1)
+    monkeypatch.setattr("mmfl.sweeps.sweep.LIVES", 1)
     plan = Comparison({"x": made()}, [0, 1, 2], "out")
     killed = 0
     for run, step in plan.go(2):
@@ -172,7 +172,7 @@ def test_a_process_that_is_killed_between_two_runs_is_replaced_and_blamed_on_non
     [("dies", 3, "was killed by signal 9"), ("exits", 2, "ended with exit code 5 (that was all)")],
 )
 def test_a_run_that_costs_three_processes_is_given_up(how, lives, end, monkeypatch):
-    monkeypatch.setattr("mmfl.runs.sweep.LIVES", lives)
+    monkeypatch.setattr("mmfl.sweeps.sweep.LIVES", lives)
     given = {"calm": made(), "x": trouble(how)}
     message = one_line(EngineError, lambda: compare(given, [0], "out", jobs=2))
     assert message == f"x, seed 0: it ended {lives} processes, of which the last {end}"

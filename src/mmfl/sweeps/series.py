@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.engines import Local
-from mmfl.runs.plan import Hashes, Step, clear_beginning, holds
+from mmfl.population import Population
+from mmfl.runs.resume import clear_beginning
 from mmfl.runs.runner import stored_rounds
-from mmfl.turns import Population
+from mmfl.sweeps.plan import Hashes, Step, holds
 
 if TYPE_CHECKING:
     from mmfl.engines.base import Engine

@@ -1,6 +1,6 @@
-"""A process that does runs of a comparison: ``python -m mmfl.runs.sweeper SOCKET`` (a file number).
+"""A process that does runs of a comparison: ``python -m mmfl.sweeps.sweeper SOCKET`` (its number).
 
-`mmfl.runs.sweep` is the other end. After {"command", "data_dir", "workers"} come requests:
+`mmfl.sweeps.sweep` is the other end. After {"command", "data_dir", "workers"} come requests:
 
     {"do": "check", "experiment", "folder"}      all that can go wrong before the first round
     {"do": "run", "experiment", "folder"}        the run
@@ -29,7 +29,7 @@ from typing import Any
 from mmfl.errors import MmflError, MmflWarning
 from mmfl.experiment import Experiment
 from mmfl.processes import Message
-from mmfl.runs.series import Series
+from mmfl.sweeps.series import Series
 
 __all__: list[str] = []
 

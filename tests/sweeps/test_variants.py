@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from helpers import one_line
 from mmfl.errors import ConfigError
-from mmfl.runs.variants import read_seeds, read_vary
+from mmfl.sweeps.variants import read_seeds, read_vary
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from helpers import one_line
 from mmfl import Experiment
 from mmfl.engines import ENGINES
 from mmfl.errors import EngineError, InputError, MmflError, StoreError
-from mmfl.runs.compare import Comparison, compare
-from mmfl.runs.variants import read_vary
+from mmfl.sweeps.compare import Comparison, compare
+from mmfl.sweeps.variants import read_vary
 
 TEXT = """
 rounds = 2

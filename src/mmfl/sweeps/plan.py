@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import time
 import tomllib
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from pathlib import Path
 
 from mmfl.config import dump
@@ -15,9 +13,9 @@ from mmfl.data.load import Shelf
 from mmfl.errors import ConfigError, StoreError
 from mmfl.experiment import Experiment
 from mmfl.runs.result import Run
-from mmfl.runs.store import BEGINNING, RunStore
+from mmfl.runs.resume import unsigned
 
-__all__ = ["Hashes", "OtherRunError", "Planned", "Step", "clear_beginning", "firsts", "holds"]
+__all__ = ["Hashes", "OtherRunError", "Planned", "Step", "firsts", "holds"]
 
 
 class OtherRunError(StoreError):
@@ -86,7 +84,7 @@ class Hashes:
 
 def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> bool:
     """Whether a folder holds this run, finished; what is not this experiment's is refused."""
-    if not folder.exists() or (_unsigned(folder) and _left_alone(folder)):
+    if not folder.exists() or (unsigned(folder) and _left_alone(folder)):
         return False
     found = Run.load(folder)
     if found.status == "running":
@@ -107,30 +105,8 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> bool:
     return True
 
 
-def clear_beginning(folder: Path, *, keep: bool = False) -> None:
-    """Remove a run of ours that came to its end in its first moment; or empty its folder."""
-    if not _unsigned(folder):
-        return
-    if not keep:
-        shutil.rmtree(folder)
-        return
-    for path in folder.iterdir():
-        path.unlink()
-
-
 def _what(name: str) -> str:
     return name if name == "recruitment.bids" else f"task {name!r}"
-
-
-def _unsigned(folder: Path) -> bool:
-    """Whether this is a run's directory in which no process has put its number yet."""
-    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= {*BEGINNING}:
-        return False
-    try:
-        with closing(RunStore.open(folder)) as store:
-            return "pid" not in store.meta()
-    except StoreError:
-        return True
 
 
 def _left_alone(folder: Path) -> bool:

@@ -15,10 +15,10 @@ from pathlib import Path
 from mmfl.errors import InputError, MmflError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
-from mmfl.runs.plan import Hashes, OtherRunError, Planned, Step, firsts, holds
 from mmfl.runs.result import Run
-from mmfl.runs.series import Series
-from mmfl.runs.sweep import Jobs, jobs_for, sweep
+from mmfl.sweeps.plan import Hashes, OtherRunError, Planned, Step, firsts, holds
+from mmfl.sweeps.series import Series
+from mmfl.sweeps.sweep import Jobs, jobs_for, sweep
 
 __all__ = ["Comparison", "OtherRunError", "Planned", "Step", "compare"]
 
@@ -87,7 +87,7 @@ class Comparison:
         Args:
             jobs: How many at the same time, each in a process of its own with its share of the
                 workers; 1 does them here, one after the other. "auto": about as many as the local
-                engine has workers, else 1 (see `mmfl.runs.sweep`).
+                engine has workers, else 1 (see `mmfl.sweeps.sweep`).
         """
         number = self.jobs(jobs)
         yield from ((run, None) for run in self.runs if run.done)
