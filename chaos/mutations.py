@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -261,6 +262,14 @@ def _toml(tree: Table) -> bytes:
         return f"unwritable = {error!r}\n".encode()
 
 
+def _read(content: bytes) -> Table:
+    """What is in a file after all; nothing, if it is no TOML any more."""
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return {}
+
+
 # Cases
 
 
@@ -272,7 +281,7 @@ def config_case(seed: int, number: int) -> Case:
         return Case(("check", place), place, None, ("path",), words())
     tree, done = changed(_one(experiments(), rng), rng)
     content, hurt = damaged(_toml(tree), rng, 0.2)
-    keys = words() | frozenset(_keys(tree))
+    keys = words() | frozenset((*_keys(tree), *_keys(_read(content))))
     return Case(("check", "case.toml"), "case.toml", content, (*done, *hurt), keys)
 
 
@@ -302,7 +311,8 @@ def bids_case(seed: int, number: int) -> Case:
     if rng.random() < 1 / 8:
         tree, done = changed(_one(markets(), rng), rng)
         content, hurt = damaged(_toml(tree), rng, 0.15)
-        name, keys = "case.toml", frozenset(_keys(tree)) | words() | {"correlation"}
+        known = (*_keys(tree), *_keys(_read(content)), "correlation")
+        name, keys = "case.toml", words() | frozenset(known)
     else:
         cells = bid_table(rng)
         done = change_cells(cells, rng)

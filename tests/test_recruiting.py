@@ -331,8 +331,8 @@ def test_a_mechanism_of_the_users_own_is_not_trusted(answer, said):
 def test_what_is_no_file_is_not_waited_for(path, said):
     os.mkfifo("pipe.csv")
     settings = Recruiting(BudgetFair(3.0), Csv(path))
-    assert one_line(InputError, lambda: recruit(*_given(settings))) == said
-    assert one_line(InputError, settings.files) == said
+    for act in (settings.files, lambda: recruit(*_given(settings))):
+        assert one_line(InputError, act) == f"recruitment.bids: {said}"
 
 
 def _given(settings: Recruiting):

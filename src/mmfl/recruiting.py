@@ -94,7 +94,8 @@ class Recruiting:
         try:
             content = read(self.bids.path)
         except OSError as error:
-            raise InputError(f"cannot read {self.bids.path!r}: {error.strerror}") from None
+            said = f"cannot read {self.bids.path!r}: {error.strerror}"
+            raise InputError(f"recruitment.bids: {said}") from None
         return {"recruitment.bids": hashlib.sha256(content).hexdigest()}
 
     def asked(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
@@ -102,7 +103,10 @@ class Recruiting:
         what = f"clients.count = {len(clients):,} with an auction of {len(tasks)} tasks"
         refuse([Need(what, bytes_needed(len(clients), len(tasks)))])
         if isinstance(self.bids, Csv):
-            return _matched(self.bids.read(), tasks, clients, self.bids.path)
+            try:
+                return _matched(self.bids.read(), tasks, clients, self.bids.path)
+            except InputError as error:
+                raise InputError(f"recruitment.bids: {error}") from None
         models = {task: self.tasks.get(task, self.bids) for task in tasks}
         return simulated_bids(models, clients, correlation=self.correlation, seed=seed)
 
