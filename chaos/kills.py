@@ -7,8 +7,9 @@
 fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
 folder of checkpoints, that is for the middle of a write; the others come at any time from the start
 of the process on. Each start takes one of the engines local and inline by lot. `workers`: the
-coordinator lives, and its worker processes are killed at random instants. Instants are random (the
-seed decides the plan, the machine what it hits).
+coordinator lives, and its worker processes are killed at random instants, on average one in the time
+that a new one takes to get ready. Instants are random (the seed decides the plan, the machine what
+it hits).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from machine import machine  # noqa: E402
 __all__ = ["coordinator", "workers"]
 
 EXPERIMENT = HOUSE / "chaos" / "killed.toml"
+LONG = ("--set", "rounds=120", "--set", "checkpoints.rounds=1000")
 LIMIT = 300.0
 """Seconds after which a run that does not end counts as hanging."""
 
@@ -57,13 +59,19 @@ def engine(luck: random.Random) -> list[str]:
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
     """Exit code, fingerprint and what was said on standard error."""
+    code, found, said = result(process)
+    return code, found.get("fingerprint", ""), said
+
+
+def result(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any], str]:
+    """Exit code, what ``--json`` prints, and what was said on standard error."""
     try:
         out, err = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        return -1, "", "hangs"
-    found = json.loads(out)["fingerprint"] if process.returncode == 0 else ""
+        return -1, {}, "hangs"
+    found = json.loads(out) if process.returncode == 0 else {}
     return process.returncode, found, err.decode(errors="replace").strip()
 
 
@@ -163,10 +171,11 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
     }
 
 
-def workers(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
-    """Runs whose workers are killed, one every moment, while the coordinator lives."""
-    code, straight, said = ended(started(where / "straight", *more))
+def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> dict[str, Any]:
+    """Runs whose workers are killed while the coordinator lives."""
+    code, found, said = result(started(where / "straight", *more))
     assert code == 0, said
+    straight, ready = found["fingerprint"], found["seconds_setup"]
     luck = random.Random(seed)
     runs: list[dict[str, Any]] = []
     kills = 0
@@ -175,7 +184,7 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dic
         process = started(folder, *more)
         here = 0
         while process.poll() is None and kills + here < count:
-            time.sleep(luck.uniform(0.0, 1.5))
+            time.sleep(luck.uniform(0.0, 2 * ready))
             some = children(process.pid)
             if some:
                 try:
@@ -193,6 +202,7 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dic
         "runs": len(runs),
         "runs with the straight run's fingerprint": sum(run["same"] for run in runs),
         "kills": kills,
+        "mean seconds between kills": round(ready, 2),
         "exit codes": dict(Counter(str(run["code"]) for run in runs)),
         "said on standard error": sorted({run["said"] for run in runs if run["said"]}),
     }
