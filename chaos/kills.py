@@ -7,9 +7,9 @@
 fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
 folder of checkpoints, that is for the middle of a write; the others come at any time from the start
 of the process on. Each start takes one of the engines local and inline by lot. `workers`: the
-coordinator lives, and its worker processes are killed at random instants, on average one in the time
-that a new one takes to get ready. Instants are random (the seed decides the plan, the machine what
-it hits).
+coordinator lives, and its worker processes are killed at random instants, on average one in the
+time that a new one takes to get ready. Instants are random (the seed decides the plan, the machine
+what it hits).
 """
 
 from __future__ import annotations
