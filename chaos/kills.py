@@ -4,9 +4,10 @@
     python chaos/kills.py workers --count 100 --seed 0 --out chaos/results/workers.json
 
 `coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
-fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
-folder of checkpoints, that is for the middle of a write; the others come at any time from the start
-of the process on. Each start takes one of the engines local and inline by lot. `workers`: the
+fingerprint of the run that nobody touched. Of four kills one comes at any time from the start of
+the process on; three wait for a random round, and of these two also for an unfinished file in the
+folder of checkpoints, that is for the middle of a write. Each start takes one of the engines local
+and inline by lot. `workers`: the
 coordinator lives, and its worker processes are killed at random instants, on average one in the
 time that a new one takes to get ready. Instants are random (the seed decides the plan, the machine
 what it hits).
@@ -99,19 +100,30 @@ def unfinished(folder: Path) -> bool:
         return False
 
 
+def progress(folder: Path) -> int:
+    """The round of the newest checkpoint; 0 if there is none."""
+    try:
+        names = os.listdir(folder / "checkpoints")
+    except OSError:
+        return 0
+    return max((int(n[6:14]) for n in names if n.startswith("round-") and n[-1] == "n"), default=0)
+
+
 def kill_once(
-    folder: Path, luck: random.Random, seconds: float, more: Sequence[str]
+    folder: Path, luck: random.Random, seconds: float, rounds: int, more: Sequence[str]
 ) -> dict[str, Any] | None:
     """Start or resume a run and kill it; None if it ended before that."""
     process = started(folder, *more, *engine(luck))
-    inside = luck.random() < 0.5
-    limit = time.monotonic() + luck.uniform(0.0, seconds)
-    if inside:  # from that time on, the next write
-        while process.poll() is None and not (time.monotonic() > limit and unfinished(folder)):
-            time.sleep(0.0002)
-    else:
-        while process.poll() is None and time.monotonic() < limit:
-            time.sleep(0.0005)
+    plan = luck.choice(["any time", "between writes", "inside a write", "inside a write"])
+    goal = luck.randint(progress(folder), rounds - 1)
+    delay = luck.uniform(0.0, seconds if plan == "any time" else seconds / rounds)
+    while plan != "any time" and process.poll() is None and progress(folder) < goal:
+        time.sleep(0.001)
+    limit = time.monotonic() + delay
+    while process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.0002)
+    while plan == "inside a write" and process.poll() is None and not unfinished(folder):
+        time.sleep(0.0002)
     workers = children(process.pid)
     process.kill()
     code, _, _ = ended(process)
@@ -123,20 +135,21 @@ def kill_once(
         time.sleep(0.01)
     return {
         "code": code,
-        "wanted inside a write": inside,
+        "plan": plan,
         "left an unfinished file": left,
         "workers left behind": sum(map(alive, workers)),
         "folder": folder.exists(),
-        "checkpoints": len(list(folder.glob("checkpoints/round-*.json"))),
+        "after round": progress(folder),
     }
 
 
 def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
     """Runs that are killed and resumed until they end."""
     start = time.monotonic()
-    code, straight, said = ended(started(where / "straight", *more))
+    code, whole, said = result(started(where / "straight", *more))
     seconds = time.monotonic() - start
     assert code == 0, said
+    straight, rounds = whole["fingerprint"], whole["rounds"]
     luck = random.Random(seed)
     runs: list[dict[str, Any]] = []
     kills: list[dict[str, Any]] = []
@@ -144,7 +157,7 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
         folder = where / f"run-{len(runs)}"
         hits = []
         for _ in range(luck.randint(1, 3)):
-            hit = kill_once(folder, luck, seconds, more)
+            hit = kill_once(folder, luck, seconds, rounds, more)
             if hit is None:
                 break
             hits.append(hit)
@@ -163,7 +176,11 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
         "kills": len(kills),
         "kills inside the write of a checkpoint": sum(k["left an unfinished file"] for k in kills),
         "kills before the run had a folder": sum(not k["folder"] for k in kills),
-        "kills before the first checkpoint": sum(not k["checkpoints"] for k in kills),
+        "kills before the first checkpoint": sum(not k["after round"] for k in kills),
+        "kills by the round of the newest checkpoint": dict(
+            sorted(Counter(k["after round"] for k in kills).items())
+        ),
+        "kills by plan": dict(Counter(k["plan"] for k in kills)),
         "workers left behind": sum(k["workers left behind"] for k in kills),
         "exit codes": dict(Counter(str(run["code"]) for run in runs)),
         "said on standard error": sorted({run["said"] for run in runs if "said" in run}),
