@@ -24,6 +24,8 @@ def opened(path: str | Path, *, pipes: bool = False) -> BinaryIO:
             whoever writes into it.
     """
     try:
+        if pipes and stat.S_ISFIFO(os.stat(path).st_mode):
+            return open(path, "rb")  # once: whoever writes may be gone before a second time
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except ValueError:
         raise OSError(errno.EINVAL, "its name has a zero byte") from None
@@ -31,8 +33,6 @@ def opened(path: str | Path, *, pipes: bool = False) -> BinaryIO:
     if stat.S_ISREG(kind):
         return os.fdopen(number, "rb")
     os.close(number)
-    if stat.S_ISFIFO(kind) and pipes:
-        return open(path, "rb")
     if stat.S_ISDIR(kind):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     what = "pipe" if stat.S_ISFIFO(kind) else "device"

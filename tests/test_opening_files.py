@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,20 @@ def test_a_pipe_is_read_where_that_is_asked_for():
     writer = subprocess.Popen([sys.executable, "-c", "open('pipe', 'w').write('a,b\\n1,2\\n')"])
     assert read("pipe", pipes=True) == b"a,b\n1,2\n"
     assert writer.wait() == 0
+
+
+def test_a_pipe_whose_writer_is_quick_is_not_missed():
+    os.mkfifo("pipe")
+    seen = []
+
+    def often():
+        for _ in range(200):
+            writer = threading.Thread(target=Path("pipe").write_bytes, args=(b"x",), daemon=True)
+            writer.start()
+            seen.append(read("pipe", pipes=True))
+            writer.join()
+
+    reader = threading.Thread(target=often, daemon=True)
+    reader.start()
+    reader.join(60)
+    assert seen == [b"x"] * 200
