@@ -115,7 +115,7 @@ def kill_once(
     """Start or resume a run and kill it; None if it ended before that."""
     process = started(folder, *more, *engine(luck))
     plan = luck.choice(["any time", "between writes", "inside a write", "inside a write"])
-    goal = luck.randint(progress(folder), rounds - 1)
+    goal = luck.randint(min(progress(folder), rounds - 1), rounds - 1)
     delay = luck.uniform(0.0, seconds if plan == "any time" else seconds / rounds)
     while plan != "any time" and process.poll() is None and progress(folder) < goal:
         time.sleep(0.001)
