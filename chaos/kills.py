@@ -4,11 +4,13 @@
     python chaos/kills.py workers --count 100 --seed 0 --out chaos/results/workers.json
 
 `coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
-fingerprint of the run that nobody touched. Every other kill waits for an unfinished file in the
-folder of checkpoints, that is for the middle of a write; the others come at any time from the start
-of the process on. Each start takes one of the engines local and inline by lot. `workers`: the
-coordinator lives, and its worker processes are killed at random instants. Instants are random (the
-seed decides the plan, the machine what it hits).
+fingerprint of the run that nobody touched. Of four kills one comes at any time from the start of
+the process on; three wait for a random round, and of these two also for an unfinished file in the
+folder of checkpoints, that is for the middle of a write. Each start takes one of the engines local
+and inline by lot. `workers`: the
+coordinator lives, and its worker processes are killed at random instants, on average one in the
+time that a new one takes to get ready. Instants are random (the seed decides the plan, the machine
+what it hits).
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from machine import machine  # noqa: E402
 __all__ = ["coordinator", "workers"]
 
 EXPERIMENT = HOUSE / "chaos" / "killed.toml"
+LONG = ("--set", "rounds=120", "--set", "checkpoints.rounds=1000")
 LIMIT = 300.0
 """Seconds after which a run that does not end counts as hanging."""
 
@@ -57,13 +60,19 @@ def engine(luck: random.Random) -> list[str]:
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
     """Exit code, fingerprint and what was said on standard error."""
+    code, found, said = result(process)
+    return code, found.get("fingerprint", ""), said
+
+
+def result(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any], str]:
+    """Exit code, what ``--json`` prints, and what was said on standard error."""
     try:
         out, err = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        return -1, "", "hangs"
-    found = json.loads(out)["fingerprint"] if process.returncode == 0 else ""
+        return -1, {}, "hangs"
+    found = json.loads(out) if process.returncode == 0 else {}
     return process.returncode, found, err.decode(errors="replace").strip()
 
 
@@ -91,19 +100,30 @@ def unfinished(folder: Path) -> bool:
         return False
 
 
+def progress(folder: Path) -> int:
+    """The round of the newest checkpoint; 0 if there is none."""
+    try:
+        names = os.listdir(folder / "checkpoints")
+    except OSError:
+        return 0
+    return max((int(n[6:14]) for n in names if n.startswith("round-") and n[-1] == "n"), default=0)
+
+
 def kill_once(
-    folder: Path, luck: random.Random, seconds: float, more: Sequence[str]
+    folder: Path, luck: random.Random, seconds: float, rounds: int, more: Sequence[str]
 ) -> dict[str, Any] | None:
     """Start or resume a run and kill it; None if it ended before that."""
     process = started(folder, *more, *engine(luck))
-    inside = luck.random() < 0.5
-    limit = time.monotonic() + luck.uniform(0.0, seconds)
-    if inside:  # from that time on, the next write
-        while process.poll() is None and not (time.monotonic() > limit and unfinished(folder)):
-            time.sleep(0.0002)
-    else:
-        while process.poll() is None and time.monotonic() < limit:
-            time.sleep(0.0005)
+    plan = luck.choice(["any time", "between writes", "inside a write", "inside a write"])
+    goal = luck.randint(min(progress(folder), rounds - 1), rounds - 1)
+    delay = luck.uniform(0.0, seconds if plan == "any time" else seconds / rounds)
+    while plan != "any time" and process.poll() is None and progress(folder) < goal:
+        time.sleep(0.001)
+    limit = time.monotonic() + delay
+    while process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.0002)
+    while plan == "inside a write" and process.poll() is None and not unfinished(folder):
+        time.sleep(0.0002)
     workers = children(process.pid)
     process.kill()
     code, _, _ = ended(process)
@@ -115,20 +135,21 @@ def kill_once(
         time.sleep(0.01)
     return {
         "code": code,
-        "wanted inside a write": inside,
+        "plan": plan,
         "left an unfinished file": left,
         "workers left behind": sum(map(alive, workers)),
         "folder": folder.exists(),
-        "checkpoints": len(list(folder.glob("checkpoints/round-*.json"))),
+        "after round": progress(folder),
     }
 
 
 def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
     """Runs that are killed and resumed until they end."""
     start = time.monotonic()
-    code, straight, said = ended(started(where / "straight", *more))
+    code, whole, said = result(started(where / "straight", *more))
     seconds = time.monotonic() - start
     assert code == 0, said
+    straight, rounds = whole["fingerprint"], whole["rounds"]
     luck = random.Random(seed)
     runs: list[dict[str, Any]] = []
     kills: list[dict[str, Any]] = []
@@ -136,7 +157,7 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
         folder = where / f"run-{len(runs)}"
         hits = []
         for _ in range(luck.randint(1, 3)):
-            hit = kill_once(folder, luck, seconds, more)
+            hit = kill_once(folder, luck, seconds, rounds, more)
             if hit is None:
                 break
             hits.append(hit)
@@ -155,7 +176,11 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
         "kills": len(kills),
         "kills inside the write of a checkpoint": sum(k["left an unfinished file"] for k in kills),
         "kills before the run had a folder": sum(not k["folder"] for k in kills),
-        "kills before the first checkpoint": sum(not k["checkpoints"] for k in kills),
+        "kills before the first checkpoint": sum(not k["after round"] for k in kills),
+        "kills by the round of the newest checkpoint": dict(
+            sorted(Counter(k["after round"] for k in kills).items())
+        ),
+        "kills by plan": dict(Counter(k["plan"] for k in kills)),
         "workers left behind": sum(k["workers left behind"] for k in kills),
         "exit codes": dict(Counter(str(run["code"]) for run in runs)),
         "said on standard error": sorted({run["said"] for run in runs if "said" in run}),
@@ -163,10 +188,11 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
     }
 
 
-def workers(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
-    """Runs whose workers are killed, one every moment, while the coordinator lives."""
-    code, straight, said = ended(started(where / "straight", *more))
+def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> dict[str, Any]:
+    """Runs whose workers are killed while the coordinator lives."""
+    code, found, said = result(started(where / "straight", *more))
     assert code == 0, said
+    straight, ready = found["fingerprint"], found["seconds_setup"]
     luck = random.Random(seed)
     runs: list[dict[str, Any]] = []
     kills = 0
@@ -175,7 +201,7 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dic
         process = started(folder, *more)
         here = 0
         while process.poll() is None and kills + here < count:
-            time.sleep(luck.uniform(0.0, 1.5))
+            time.sleep(luck.uniform(0.0, 2 * ready))
             some = children(process.pid)
             if some:
                 try:
@@ -193,6 +219,7 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dic
         "runs": len(runs),
         "runs with the straight run's fingerprint": sum(run["same"] for run in runs),
         "kills": kills,
+        "mean seconds between kills": round(ready, 2),
         "exit codes": dict(Counter(str(run["code"]) for run in runs)),
         "said on standard error": sorted({run["said"] for run in runs if run["said"]}),
     }

@@ -86,8 +86,8 @@ def test_the_estimate_is_below_what_a_round_takes_and_not_far_below(small_toml, 
     script = (
         "import re, sys, mmfl; from mmfl.engines import Inline\n"
         "def peak():\n"  # not ru_maxrss, which begins with that of whoever started the process
-        "    about = open('/proc/self/status').read()\n"
-        "    return 1024 * int(re.search(r'VmHWM:\\s+(\\d+)', about)[1])\n"
+        "    told = open('/proc/self/status').read()\n"
+        "    return 1024 * int(re.search(r'VmHWM:\\s+(\\d+)', told)[1])\n"
         "of = lambda width: mmfl.Experiment.from_toml(sys.argv[1], sets=['rounds=1', sys.argv[2],\n"
         "    f'tasks.dense.model={{kind=\"mlp\", hidden=[{width}, {width}]}}'])\n"
         "list(mmfl.rounds(of(8)))\n"

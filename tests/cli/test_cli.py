@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tomllib
@@ -238,23 +237,6 @@ def test_a_model_that_raises_costs_turns_not_the_run(call, config):
     shown = call("status", "runs/fair")[1]
     assert reason in shown
     assert never in shown
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_run_cleanly(config, number, code):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mmfl", "run", str(config), "--set", "rounds=100000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("round ")
-    process.send_signal(number)
-    _, err = process.communicate()
-    assert process.returncode == code
-    assert one_sentence(err).startswith("mmfl: stopped after round ")
-    assert mmfl.Run.load("runs/fair").status == "stopped"
 
 
 def test_what_a_client_said_is_shown_as_it_is(call, config, tmp_path):

@@ -11,7 +11,7 @@ checkpoints name it. Nothing in them is a pickle, so reading them runs no code.
 """
 
 from mmfl.checkpoints.codec import Parts, decoded, encoded, model_file
-from mmfl.checkpoints.files import write_whole
+from mmfl.checkpoints.files import sync_folder, write_whole
 from mmfl.checkpoints.rhythm import Checkpoints, Rhythm
 from mmfl.checkpoints.vault import Found, Vault, round_of
 
@@ -25,5 +25,6 @@ __all__ = [
     "encoded",
     "model_file",
     "round_of",
+    "sync_folder",
     "write_whole",
 ]

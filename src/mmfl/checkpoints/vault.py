@@ -63,7 +63,9 @@ class Vault:
         """Write a checkpoint, and remove what is too old; its file's name."""
         document, parts = encoded(state)
         try:
-            self.folder.mkdir(exist_ok=True)
+            if not self.folder.is_dir():
+                self.folder.mkdir()
+                sync_folder(self.folder.parent)
             files = {}
             for name, (source, content) in parts.items():
                 known = self._written.get(name)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from mmfl.allocate import Assignments
-from mmfl.checkpoints import model_file, write_whole
+from mmfl.checkpoints import model_file, sync_folder, write_whole
 from mmfl.errors import StoreError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
@@ -166,6 +166,9 @@ class RunStore:
             with (folder / "experiment.toml").open("x", encoding="utf-8") as file:
                 undo.callback(_remove_beginning, folder)  # from here on it is ours
                 file.write(experiment.to_toml())
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(folder.parent)
             environment = environment_now() | {"data": dict(data or {})}
             write_whole(folder / "environment.json", as_json(environment))
             database = _connect(folder / "run.sqlite")

@@ -1,0 +1,1 @@
+"""FedAvg on three numbers, in processes that can be killed: see `../flower_deployed.py`."""
