@@ -57,14 +57,14 @@ bench_scale: .venv/run.stamp  ## a million clients against ten thousand, a thous
 bench_sweeps: .venv/run.stamp  ## several runs at once against one at a time (six minutes, idle cores)
 	@$(BIN)/python benchmarks/sweeps.py --out benchmarks/results/sweeps.json
 
-chaos: fuzz .venv-bench/stamp  ## slow (two hours): kills, mutilated checkpoints, mutated inputs, bad replies beside Flower
+chaos: fuzz .venv-bench/stamp  ## slow: kills, mutilated checkpoints, mutated inputs, bad replies beside Flower
 	@$(BIN)/python chaos/kills.py coordinator --count 100 --out chaos/results/coordinator.json
 	@$(BIN)/python chaos/kills.py workers --count 100 --out chaos/results/workers.json
 	@$(BIN)/python chaos/mutilations.py --count 1000 --out chaos/results/mutilations.json
 	@.venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json
 	@$(BIN)/python chaos/clients.py --out chaos/results/clients.json
 
-fuzz: .venv/run.stamp  ## slow (half an hour): 10,000 mutated experiments and 1,000 mutated tables of bids
+fuzz: .venv/run.stamp  ## slow (12 minutes): 10,000 mutated experiments and 1,000 mutated tables of bids
 	@$(BIN)/python chaos/fuzz.py configs --count 10000 --out chaos/results/configs.json
 	@$(BIN)/python chaos/fuzz.py bids --count 1000 --out chaos/results/bids.json
 

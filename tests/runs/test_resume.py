@@ -130,6 +130,18 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(often):
     assert told(folder) == told(Path("straight"))
 
 
+def test_a_damaged_checkpoint_is_told_of_once(often):
+    *_, folder, _ = copies(often, Path("straight"))
+    newest = max(folder.glob("checkpoints/round-*"))
+    newest.write_bytes(b"")
+    with stored_rounds(replace(often, checkpoints=Checkpoints()), folder, resume=True) as rounds:
+        with pytest.warns(MmflWarning, match=newest.name):
+            rounds.start()
+        shutil.copytree(folder, "again")  # as a kill before the next checkpoint would leave it
+    assert not Path("again/checkpoints", newest.name).exists()
+    assert mmfl.run(often, "again", resume=True).fingerprint == Run.load("straight").fingerprint
+
+
 @pytest.mark.parametrize("how", ["damaged", "gone"])
 def test_without_a_whole_checkpoint_it_starts_again_and_says_so(often, how):
     *_, folder, _ = copies(often, Path("straight"))

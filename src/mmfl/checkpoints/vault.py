@@ -129,6 +129,7 @@ class Vault:
         for name in self.names():
             if round_of(name) > round:
                 (self.folder / name).unlink(missing_ok=True)
+        self.prune(self._keep)
 
     def prune(self, keep: int) -> None:
         """Leave the newest checkpoints, and the files that they name."""

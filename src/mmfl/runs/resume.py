@@ -79,6 +79,7 @@ class Begun:
                     "experiment, or by another version of mmfl"
                 )
             store.rewind(state.round)
+            store.note(checkpoint=found.name)
             vault.forget_after(state.round)
             self._rewrite(store, state.round)
             stack.pop_all()
@@ -140,13 +141,13 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
             return None
         with closing(RunStore.open(folder)) as store:
             meta, had = store.meta(), hiring(store)
-        experiment = experiment.resolved()
-        _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
         if meta.get("format") != FORMAT:
             raise StoreError(
                 f"{str(folder)!r} was begun by another version of mmfl, whose runs this one can "
                 "read but not continue; choose another folder (--out)"
             )
+        experiment = experiment.resolved()
+        _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
         if status_of(meta) == "running" and claim.weak:
             raise StoreError(f"{str(folder)!r} is being run by process {meta.get('pid')}")
         done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
