@@ -197,9 +197,9 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experim
     if not found:
         return
     listed = ", ".join(f"{key} {_was(old)} and is {_is(new)}" for key, (old, new) in found.items())
-    hint = "" if found.keys() != {"rounds"} else "; this allocator plans by them from the start"
+    may = "may not grow: this allocator plans by them" if experiment.plans_ahead else "may grow"
     raise StoreError(
-        f"{str(folder)!r} cannot go on with a changed experiment: {listed} (rounds may grow{hint})"
+        f"{str(folder)!r} cannot go on with a changed experiment: {listed} (rounds {may})"
         "; choose another folder (--out)"
     )
 
