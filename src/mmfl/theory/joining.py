@@ -94,14 +94,12 @@ def join_max_min(
     chance = binom.pmf(r - 1, N - 1, _at(own_cdf, bid))
     room = B / r - bid
     likely = (chance > 1e-18) & (room >= 0)
-    return float(
-        sum(
-            p * sum_at_most(y, [_order_statistic(cdf, k, N) for cdf in other_cdfs], tol=tol)
-            for k, p, y in zip(
-                r[likely].tolist(), chance[likely].tolist(), room[likely].tolist(), strict=True
-            )
-        )
-    )
+    found, ranks = 0.0, r[likely].tolist()
+    for k in ranks:
+        p, others = float(chance[k - 1]), [_order_statistic(cdf, k, N) for cdf in other_cdfs]
+        allowed = min(tol / (p * len(ranks)), 1e-3)  # what is unlikely need not be known so well
+        found += p * sum_at_most(float(room[k - 1]), others, tol=allowed)
+    return min(found, 1.0)
 
 
 def sum_at_most(y: float, cdfs: Sequence[Cdf], *, tol: float = 1e-7) -> float:
@@ -245,12 +243,11 @@ def join_sampled(
 
     _check(bid, N, 1.0)
     x, nobody = np.empty(draws), 0
+    u = np.maximum(rng.random((draws, N, len(laws))), 2.0**-54)
+    tables = np.stack([law.quantile(u[:, :, s]) for s, law in enumerate(laws)], axis=2)
+    tables[:, 0, task] = bid
     for draw in range(draws):
-        u = rng.random((N, len(laws)))
-        u[u == 0] = 0.5
-        table = np.column_stack([law.quantile(u[:, s]) for s, law in enumerate(laws)])
-        table[0, task] = bid
-        outcome = mechanism.recruit(Bids(table))
+        outcome = mechanism.recruit(Bids(tables[draw]))
         x[draw] = outcome.participation[0, task]
         nobody += not len(outcome.winners[task])
     full, root = float((x == 1).mean()), math.sqrt(draws)
