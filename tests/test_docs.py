@@ -77,3 +77,21 @@ def test_the_experiments_fit_the_schema_that_editors_use(path):
     assert list(checker.iter_errors(full)) == []
     for wrong in (data | {"rouns": 3}, data | {"rounds": "3"}, data | {"allocator": {"kind": "x"}}):
         assert list(checker.iter_errors(wrong))
+
+
+def test_the_analysis_computes_as_shown():
+    (shown,) = blocks("docs/theory.md", "python")
+    names = {}
+    exec(shown, names)
+    assert names["p"] == pytest.approx([0.94, 0.06], abs=0.005)
+    assert names["omega"].sum() == pytest.approx(1 - (1 - names["p"][1]) ** 4)
+    assert 0 < names["low"] < 1 < names["high"]
+    assert 0 < names["noise"] < 1
+    assert names["error"] > 0
+    assert (names["chance"], names["before"]) == pytest.approx((0.445, 0.871), abs=5e-4)
+
+
+def test_every_check_that_the_analysis_names_exists():
+    named = set(re.findall(r"`(Test\w+)`", (HOUSE / "docs/theory.md").read_text()))
+    written = "\n".join(path.read_text() for path in (HOUSE / "tests/theory").glob("*.py"))
+    assert named == set(re.findall(r"^class (Test\w+)", written, flags=re.MULTILINE))

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmfl.fairness import jain, variance, worst
+from mmfl.errors import InputError
+from mmfl.fairness import (
+    Price,
+    alpha_fair_objective,
+    cosine_similarity,
+    jain,
+    price_of_fairness,
+    variance,
+    worst,
+)
 
 shares = st.lists(st.just(0.0) | st.floats(1e-3, 1e3), min_size=1, max_size=12)
 
@@ -93,3 +102,38 @@ def test_jains_index_is_unknown_where_it_means_nothing(values):
 
 def test_jains_index_of_huge_numbers_does_not_overflow():
     assert jain([1e200, 1e200]) == 1.0
+
+
+@given(shares.filter(any))
+def test_cosine_similarity_is_the_angle_to_equal_values(values: list[float]) -> None:
+    ones = np.ones(len(values))
+    cosine = np.dot(values, ones) / (np.linalg.norm(values) * np.linalg.norm(ones))
+    assert cosine_similarity(values) == pytest.approx(cosine)
+    assert 1 / math.sqrt(len(values)) - 1e-12 <= cosine_similarity(values) <= 1 + 1e-12
+
+
+def test_cosine_similarity_of_the_extremes() -> None:
+    assert cosine_similarity([0.0, 0.0, 3.0]) == pytest.approx(1 / math.sqrt(3))
+    assert cosine_similarity([1e300, 1e300]) == pytest.approx(1.0)
+    assert math.isnan(cosine_similarity([0.0, 0.0]))
+    assert math.isnan(cosine_similarity([1.0, math.inf]))
+
+
+def test_the_alpha_fair_objective_goes_from_the_sum_to_the_worst() -> None:
+    losses = [0.5, 2.0]
+    assert alpha_fair_objective(losses, 1.0) == 2.5
+    assert alpha_fair_objective(losses, 2.0) == 4.25
+    assert alpha_fair_objective(losses, math.inf) == 2.0
+    with pytest.raises(InputError, match=">= 0"):
+        alpha_fair_objective([-1.0], 2.0)
+    with pytest.raises(InputError, match="alpha must be >= 1"):
+        alpha_fair_objective(losses, 0.5)
+
+
+def test_the_price_of_fairness_is_the_mean_lost_for_the_worst_gained() -> None:
+    price = price_of_fairness([0.70, 0.80], [0.60, 0.94])
+    assert price == pytest.approx(Price(mean_lost=0.02, worst_gained=0.10))
+    assert price.rate == pytest.approx(0.2)
+    assert math.isnan(price_of_fairness([0.5, 0.5], [0.6, 0.6]).rate)
+    with pytest.raises(InputError, match="same tasks, got 1 and 2"):
+        price_of_fairness([0.5], [0.6, 0.6])

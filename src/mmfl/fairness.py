@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["jain", "merit", "variance", "worst"]
+from mmfl.errors import InputError
+
+__all__ = [
+    "Price",
+    "alpha_fair_objective",
+    "cosine_similarity",
+    "jain",
+    "merit",
+    "price_of_fairness",
+    "variance",
+    "worst",
+]
 
 
 def worst(values: npt.ArrayLike) -> float:
@@ -32,6 +44,54 @@ def jain(values: npt.ArrayLike) -> float:
     x = x / (x.max() or 1.0)  # of the same index, but its squares cannot overflow
     squares = float(np.square(x).sum())
     return float(np.square(x.sum())) / (x.size * squares) if squares else 1.0
+
+
+def cosine_similarity(values: npt.ArrayLike) -> float:
+    """The cosine between values and equal ones: 1 if all are equal, 1/sqrt(S) if one has all.
+
+    The paper's measure of its second lemma (there without the constant 1/sqrt(S)); for values >= 0
+    the root of Jain's index. NaN where it means nothing: if all are 0, or one is not finite.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(x).all() or not x.any():
+        return math.nan
+    x = x / np.abs(x).max()
+    return float(x.sum() / (math.sqrt(x.size) * math.sqrt(float(np.square(x).sum()))))
+
+
+def alpha_fair_objective(losses: npt.ArrayLike, alpha: float) -> float:
+    """What alpha-fair training minimises: the sum of f_s^alpha over tasks; the worst f at inf."""
+    f = np.asarray(losses, dtype=np.float64)
+    if not (f >= 0).all():
+        raise InputError("losses must be >= 0 to be raised to alpha")
+    if not alpha >= 1:
+        raise InputError(f"alpha must be >= 1 (inf included), got {alpha}")
+    return float(f.max()) if math.isinf(alpha) else float((f**alpha).sum())
+
+
+class Price(NamedTuple):
+    """What fairness cost and what it bought.
+
+    Attributes:
+        mean_lost: How much lower the mean over tasks is.
+        worst_gained: How much higher the worst task is.
+    """
+
+    mean_lost: float
+    worst_gained: float
+
+    @property
+    def rate(self) -> float:
+        """Mean lost for one unit of worst gained; NaN where the worst task did not gain."""
+        return self.mean_lost / self.worst_gained if self.worst_gained > 0 else math.nan
+
+
+def price_of_fairness(fair: npt.ArrayLike, base: npt.ArrayLike) -> Price:
+    """The price of a fair result against another of the same tasks; more is better in both."""
+    x, y = (np.asarray(values, dtype=np.float64) for values in (fair, base))
+    if x.shape != y.shape or x.size == 0:
+        raise InputError(f"both results need the same tasks, got {x.size} and {y.size} values")
+    return Price(float(y.mean() - x.mean()), float(x.min() - y.min()))
 
 
 def merit(metric: float, better: str) -> float:

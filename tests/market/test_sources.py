@@ -19,6 +19,7 @@ from mmfl.market.sources import (
     IncreasingLinear,
     TruncatedNormal,
     Uniform,
+    cdf_of,
 )
 
 
@@ -59,6 +60,25 @@ def test_quantiles_are_those_of_scipy(model, reference):
     assert model.quantile(inner) == pytest.approx(reference.ppf(inner), rel=1e-8, abs=1e-12)
     back = reference.cdf(model.quantile(inner))
     assert back == pytest.approx(inner, abs=1e-6)
+
+
+@models
+def test_shares_below_a_bid_are_those_of_scipy(model, reference):
+    low, high = reference.ppf([1e-12, 1 - 1e-12])
+    bids = np.linspace(max(low - 1.0, 0.0), high + 1.0, 301)
+    assert model.cdf(bids) == pytest.approx(reference.cdf(bids), rel=1e-8, abs=1e-12)
+    assert model.cdf(model.quantile(SHARES[2:-1])) == pytest.approx(SHARES[2:-1], abs=1e-6)
+
+
+@models
+def test_a_model_that_knows_only_quantiles_has_its_shares_found(model, reference):
+    class Own:
+        quantile = model.quantile
+
+    bids = np.linspace(*reference.ppf([1e-3, 1 - 1e-3]), 50)
+    assert cdf_of(model) == model.cdf
+    assert cdf_of(Own())(bids) == pytest.approx(reference.cdf(bids), abs=1e-6)
+    assert cdf_of(Own())(np.array([-1.0, 1e9])).tolist() == [0.0, 1.0]
 
 
 @models

@@ -10,6 +10,7 @@ from mmfl.market.sources.distributions import (
     IncreasingLinear,
     TruncatedNormal,
     Uniform,
+    cdf_of,
 )
 from mmfl.market.sources.files import Csv, read_bids, write_awards
 from mmfl.market.sources.simulated import Market, simulated_bids
@@ -24,6 +25,7 @@ __all__ = [
     "Market",
     "TruncatedNormal",
     "Uniform",
+    "cdf_of",
     "read_bids",
     "simulated_bids",
     "write_awards",

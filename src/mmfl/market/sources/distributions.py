@@ -6,6 +6,8 @@ addressed random numbers into u, independent or correlated across tasks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ __all__ = [
     "IncreasingLinear",
     "TruncatedNormal",
     "Uniform",
+    "cdf_of",
 ]
 
 
@@ -30,6 +33,24 @@ class Distribution(Protocol):
     def quantile(self, u: Floats) -> Floats:
         """The bids below which a share u of all clients stays; 0 < u < 1."""
         ...
+
+
+def cdf_of(distribution: Distribution) -> Callable[[Floats], Floats]:
+    """The share of clients that ask at most x, as a function: its own `cdf`, or by bisection."""
+    own: Callable[[Floats], Floats] | None = getattr(distribution, "cdf", None)
+    return own or partial(_bisected, distribution)
+
+
+def _bisected(distribution: Distribution, x: Floats) -> Floats:
+    ends = np.array([2.0**-54, 1 - 2.0**-53])
+    least, most = distribution.quantile(ends)
+    low, high = np.full(np.shape(x), ends[0]), np.full(np.shape(x), ends[1])
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = distribution.quantile(middle) <= x
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    found: Floats = np.where(x < least, 0.0, np.where(x >= most, 1.0, low))
+    return found
 
 
 def _ordered(low: float, high: float) -> None:
@@ -46,6 +67,15 @@ def _in_lower_tail(first: float, last: float, u: Floats) -> Floats:
 
     low, high = np.log1p(-u) + log_ndtr(first), np.log(u) + log_ndtr(last)
     found: Floats = ndtri_exp(np.logaddexp(low, high))
+    return found
+
+
+def _share_of_lower_tail(first: float, last: float, z: Floats) -> Floats:
+    """(Phi(z) - Phi(first)) / (Phi(last) - Phi(first)), also where each of them is 0 in floats."""
+    from scipy.special import log_ndtr
+
+    part, least = (np.exp(log_ndtr(x) - log_ndtr(last)) for x in (z, first))
+    found: Floats = (part - least) / (1.0 - least)
     return found
 
 
@@ -82,6 +112,14 @@ class TruncatedNormal:
         found: Floats = np.clip(self.mean + self.sd * z, self.low, self.high)
         return found
 
+    def cdf(self, x: Floats) -> Floats:
+        """Normal probability below x over that of the interval, seen from the lighter tail."""
+        a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
+        z: Floats = (np.clip(x, self.low, self.high) - self.mean) / self.sd
+        if a + b > 0:
+            return 1.0 - _share_of_lower_tail(-b, -a, -z)
+        return _share_of_lower_tail(a, b, z)
+
 
 @component
 class IncreasingLinear:
@@ -101,6 +139,11 @@ class IncreasingLinear:
     def quantile(self, u: Floats) -> Floats:
         """The root of u, scaled."""
         return self.low + (self.high - self.low) * np.sqrt(u)
+
+    def cdf(self, x: Floats) -> Floats:
+        """The square, scaled."""
+        found: Floats = np.clip((np.asarray(x) - self.low) / (self.high - self.low), 0.0, 1.0) ** 2
+        return found
 
 
 @component
@@ -122,6 +165,11 @@ class Uniform:
         """Linear in u."""
         return self.low + (self.high - self.low) * u
 
+    def cdf(self, x: Floats) -> Floats:
+        """Linear in x."""
+        found: Floats = np.clip((np.asarray(x) - self.low) / (self.high - self.low), 0.0, 1.0)
+        return found
+
 
 @component
 class Exponential:
@@ -136,6 +184,10 @@ class Exponential:
     def quantile(self, u: Floats) -> Floats:
         """-mean log(1 - u)."""
         return -self.mean * np.log1p(-u)
+
+    def cdf(self, x: Floats) -> Floats:
+        """1 - exp(-x / mean)."""
+        return -np.expm1(-np.maximum(x, 0.0) / self.mean)
 
 
 @component
@@ -157,6 +209,13 @@ class Beta:
         from scipy.special import betaincinv
 
         found: Floats = self.high * betaincinv(self.a, self.b, u)
+        return found
+
+    def cdf(self, x: Floats) -> Floats:
+        """The incomplete beta function."""
+        from scipy.special import betainc
+
+        found: Floats = betainc(self.a, self.b, np.clip(np.asarray(x) / self.high, 0.0, 1.0))
         return found
 
 
