@@ -10,9 +10,9 @@ train each task, so that the largest of the bounds U_s(n_s) on the tasks' diffic
 round is as small as possible; then the second largest, and so on. `min_max` solves it exactly,
 without integer programming.
 
-**The bound.** The theorem "Model Parameter Convergence", times L/2 so that it speaks of losses (with
-the present error f_s - f_s* for its bound (L/2) |w_s - w_s*|^2), and with a selection of n clients
-that hold equally much (the sum of squared weights is 1/n), is
+**The bound.** The theorem "Model Parameter Convergence", times L/2 so that it speaks of losses
+(with the present error f_s - f_s* for its bound (L/2) |w_s - w_s*|^2), and with a selection of n
+clients that hold equally much (the sum of squared weights is 1/n), is
 
     U_s(n) = (1 - c_s) f_s + a_s + v_s / n      for n >= 1,      U_s(0) = f_s
     c_s = eta mu (1 + 3 rho_lo / 8)             what a round takes off
