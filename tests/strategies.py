@@ -31,7 +31,7 @@ allocators = st.one_of(
     st.builds(Uniform, samplings, st.integers(0, 9)),
     st.just(RoundRobin()),
     st.just(Sequential()),
-    st.builds(EqualBounds, counts, st.floats(1)),
+    st.builds(EqualBounds, counts, st.floats(1), st.booleans()),
 )
 ranges = st.tuples(counts, counts).map(sorted).map(tuple)
 points = st.none() | counts | ranges

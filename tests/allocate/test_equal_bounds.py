@@ -184,6 +184,15 @@ def test_a_round_without_clients_teaches_nothing(make_view):
     assert after["ant"]["sums"] != state["ant"]["sums"]
 
 
+def test_it_may_be_told_to_stay_with_the_prior(make_view):
+    rule, state = EqualBounds(learn=False), None
+    for f in (0.8, 0.2, 0.1):
+        view = make_view(np.ones((3, 1)), [f], tasks=("ant",))
+        _, state = rule.allocate(view, state, rng=stream(1))
+    prior = (PRIOR[0], 0.8 * PRIOR[1], 0.8 * PRIOR[2])
+    assert rule.constants(state)["ant"] == pytest.approx(prior)
+
+
 def test_tasks_are_known_by_their_names(make_view):
     """In whatever order they stand, the same clients get the same tasks; new ones may join."""
     numbers = np.random.default_rng(2)

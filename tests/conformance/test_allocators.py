@@ -25,6 +25,7 @@ from mmfl.rng import stream
 
 MEMBERS = [cls() for cls in ALLOCATORS.table.values()] + [
     EqualBounds(horizon=7, memory=inf),
+    EqualBounds(learn=False),
     FedFair(alpha=1.0),
     FedFair(alpha=inf),
     FedFair(alpha=inf, floor=2),

@@ -45,7 +45,7 @@ from mmfl.allocate.min_max import min_max_counts
 from mmfl.allocate.patterns import Patterns
 from mmfl.allocate.sampling import deal
 from mmfl.allocate.uniform import Uniform
-from mmfl.config import Count, component
+from mmfl.config import Count, Flag, component
 from mmfl.rng import Stream
 
 __all__ = ["EqualBounds", "bounds_after"]
@@ -100,10 +100,12 @@ class EqualBounds:
         horizon: H, the rounds to look ahead; 1 is the theorem.
         memory: Of how many rounds with clients a task's constants are fitted, about: an observation
             weighs 1 - 1/memory times the one after it. They change where the learning rate does.
+        learn: Whether constants are estimated; if not, they stay the prior's.
     """
 
     horizon: Count = 1
     memory: Annotated[float, Strict(), Field(ge=1)] = 40.0
+    learn: Flag = True
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """While a difficulty is unknown, as uniform, with numbers as even as can be.
@@ -113,8 +115,9 @@ class EqualBounds:
         """
         f = dict(zip(view.tasks, view.difficulty.tolist(), strict=True))
         refuse_bad(view.difficulty[~np.isnan(view.difficulty)])
+        memory = self.memory if self.learn else None
         learnt = {
-            task: _learnt((state or {}).get(task), now, self.memory)
+            task: _learnt((state or {}).get(task), now, memory)
             for task, now in f.items()
             if not isnan(now)
         }
@@ -140,12 +143,12 @@ class EqualBounds:
         return {task: _constants(learnt) for task, learnt in (state or {}).items()}
 
 
-def _learnt(before: dict[str, Any] | None, f: float, memory: float) -> dict[str, Any]:
+def _learnt(before: dict[str, Any] | None, f: float, memory: float | None) -> dict[str, Any]:
     """A task's table in the state, with what the last round did to its difficulty added."""
     if before is None:
         return {"first": f or 1.0, "f": f, "sums": np.zeros((4, 4)).tolist()}
     sums = np.array(before["sums"])
-    if before["n"]:
+    if before["n"] and memory is not None:
         then, now = (min(each / before["first"], _MOST) for each in (before["f"], f))
         seen = np.array([-then, 1.0, 1.0 / before["n"], now - then])
         sums = (1.0 - 1.0 / memory) * sums + np.outer(seen, seen)
