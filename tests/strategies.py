@@ -7,7 +7,7 @@ import math
 from hypothesis import strategies as st
 
 from mmfl.aggregate import Checks
-from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform
+from mmfl.allocate import EqualBounds, FedFair, RoundRobin, Sequential, Uniform
 from mmfl.data import ByGroup, Dirichlet, FromFile, HalfClasses, Iid, Named, Npz, Synthetic
 from mmfl.data.preparation import Augment, Auto, Given, Half, Nothing, Standard
 from mmfl.engines import Inline, Local
@@ -31,6 +31,7 @@ allocators = st.one_of(
     st.builds(Uniform, samplings, st.integers(0, 9)),
     st.just(RoundRobin()),
     st.just(Sequential()),
+    st.builds(EqualBounds, counts, st.floats(1), st.booleans()),
 )
 ranges = st.tuples(counts, counts).map(sorted).map(tuple)
 points = st.none() | counts | ranges

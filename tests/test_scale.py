@@ -14,7 +14,7 @@ import pytest
 import mmfl
 from crowd import TASKS, mock, play
 from mmfl import Experiment
-from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform
+from mmfl.allocate import EqualBounds, FedFair, RoundRobin, Sequential, Uniform
 from mmfl.experiment import Clients
 from mmfl.faults import Faults, Misbehaving, Quarantine
 from mmfl.faults.speeds import LogNormal
@@ -53,7 +53,10 @@ def sea(count, **changes):
 
 @pytest.mark.parametrize(
     "rule",
-    [FedFair(), FedFair(sampling="stratified", floor=2), Uniform(), RoundRobin(), Sequential()],
+    [
+        *(FedFair(), FedFair(sampling="stratified", floor=2), Uniform()),
+        *(RoundRobin(), Sequential(), EqualBounds()),
+    ],
 )
 def test_a_crowd_of_any_size(rule):
     engine = sea(HUGE, allocator=rule)

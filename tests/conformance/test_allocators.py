@@ -15,8 +15,8 @@ from mmfl.allocate import (
     ALLOCATORS,
     Allocator,
     Assignments,
+    EqualBounds,
     FedFair,
-    RoundRobin,
     Sequential,
     Uniform,
     first_fault,
@@ -24,6 +24,8 @@ from mmfl.allocate import (
 from mmfl.rng import stream
 
 MEMBERS = [cls() for cls in ALLOCATORS.table.values()] + [
+    EqualBounds(horizon=7, memory=inf),
+    EqualBounds(learn=False),
     FedFair(alpha=1.0),
     FedFair(alpha=inf),
     FedFair(alpha=inf, floor=2),
@@ -32,7 +34,7 @@ MEMBERS = [cls() for cls in ALLOCATORS.table.values()] + [
     Uniform(sampling="stratified"),
     Uniform(floor=3),
 ]
-NAMES = {"FedFair": FedFair, "RoundRobin": RoundRobin, "Sequential": Sequential, "Uniform": Uniform}
+NAMES = {cls.__name__: cls for cls in ALLOCATORS.table.values()}
 
 every = pytest.mark.parametrize("member", MEMBERS, ids=repr)
 

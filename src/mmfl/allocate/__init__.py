@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from mmfl.allocate.base import Allocator, Assignment, Assignments, View, first_fault
+from mmfl.allocate.equal_bounds import EqualBounds
 from mmfl.allocate.fed_fair import FedFair, allocation_probabilities
 from mmfl.allocate.round_robin import RoundRobin
 from mmfl.allocate.sequential import Sequential
@@ -18,6 +19,7 @@ __all__ = [
     "Allocator",
     "Assignment",
     "Assignments",
+    "EqualBounds",
     "FedFair",
     "RoundRobin",
     "Sequential",
@@ -31,6 +33,7 @@ __all__ = [
 ALLOCATORS = Family(
     name="allocator",
     table={
+        "equal_bounds": EqualBounds,
         "fed_fair": FedFair,
         "round_robin": RoundRobin,
         "sequential": Sequential,

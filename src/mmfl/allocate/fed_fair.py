@@ -18,7 +18,7 @@ from mmfl.config import Natural, component
 from mmfl.errors import InputError
 from mmfl.rng import Stream
 
-__all__ = ["FedFair", "allocation_probabilities"]
+__all__ = ["FedFair", "allocation_probabilities", "refuse_bad"]
 
 
 def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
@@ -37,14 +37,15 @@ def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
         raise InputError(f"difficulty must be a vector of numbers, got {difficulty!r}") from None
     if f.ndim != 1 or f.size == 0:
         raise InputError(f"difficulty must be a non-empty vector, got shape {f.shape}")
-    _refuse_bad(f)
+    refuse_bad(f)
     if not alpha >= 1:
         raise InputError(f"alpha must be >= 1 (inf included), got {alpha}")
     p: Floats = _each(f[None], alpha)[0]
     return p
 
 
-def _refuse_bad(f: Floats) -> None:
+def refuse_bad(f: Floats) -> None:
+    """Difficulties are finite and >= 0, or it is said which one is not."""
     bad = ~(np.isfinite(f) & (f >= 0))
     if bad.any():
         raise InputError(
@@ -88,7 +89,7 @@ class FedFair:
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """Algorithm 1, lines 4-5; while a difficulty is unknown (line 1), uniformly."""
-        _refuse_bad(view.difficulty[~np.isnan(view.difficulty)])
+        refuse_bad(view.difficulty[~np.isnan(view.difficulty)])
 
         def p(tasks: npt.NDArray[np.intp]) -> Floats:
             f = view.difficulty[tasks]

@@ -25,7 +25,7 @@ from mmfl.allocate.patterns import Patterns
 from mmfl.allocate.rounding import round_counts
 from mmfl.rng import Stream
 
-__all__ = ["Sampling", "round_counts", "sample"]
+__all__ = ["Sampling", "deal", "round_counts", "sample"]
 
 Columns = npt.NDArray[np.intp]
 
@@ -56,7 +56,7 @@ def sample(
         The assignments by ascending client. The probability of each is that of the draw, before a
         floor moved anybody.
     """
-    by_name = np.array(sorted(range(len(view.tasks)), key=view.tasks.__getitem__), dtype=np.intp)
+    by_name = _by_name(view)
     patterns = Patterns.of(view.eligible, by_name)
     p = _table(patterns.sets, by_name, probabilities)
     luck = rng.at(view.clients)
@@ -71,6 +71,38 @@ def sample(
         task[resting] = -1
     if sampling.floor:
         task = _raise_to_floor(task, view, by_name, sampling.floor, rng)
+    return _given(view, patterns, task, chance)
+
+
+def deal(view: View, counts: Callable[[Patterns, Columns], Ints], *, rng: Stream) -> Assignments:
+    """A number of clients for each task; who they are is left to luck.
+
+    Args:
+        view: The round.
+        counts: From patterns, and the tasks that their columns are, to (G, S) how many clients of
+            each pattern train each task: all of them, unless they may train nothing.
+        rng: The round's stream.
+
+    Returns:
+        The assignments by ascending client. A client's probability is the share of its pattern
+        that trains its task.
+    """
+    by_name = _by_name(view)
+    patterns = Patterns.of(view.eligible, by_name)
+    dealt = counts(patterns, by_name)
+    drawn = _cut(dealt, patterns, rng.at(view.clients))
+    chance = (dealt / patterns.sizes[:, None]).take(_cells(drawn, patterns))
+    return _given(view, patterns, by_name.take(drawn), chance)
+
+
+def _by_name(view: View) -> Columns:
+    """(S) the tasks' columns in the order of their names."""
+    return np.array(sorted(range(len(view.tasks)), key=view.tasks.__getitem__), dtype=np.intp)
+
+
+def _given(view: View, patterns: Patterns, task: Ints, chance: Floats) -> Assignments:
+    """The assignments of those who may train something."""
+    resting = patterns.without_tasks
     if resting is None:
         return Assignments(view.clients, task, chance)
     given = np.flatnonzero(~resting)
