@@ -1,0 +1,162 @@
+"""How a task learns: what finished runs tell of its difficulty and its metric after so much work.
+
+A `History` is one task in one run. `Learning.of` puts the histories of a task together: it finds
+the power beta of a round's clients with which they fall onto one curve, and fits that curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.errors import InputError
+from mmfl.planning.curves import Curve, work_done
+
+__all__ = ["DEFAULT_BETA", "History", "Learning", "best_beta"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+DEFAULT_BETA = 0.5
+"""Where runs cannot tell, a round with n clients counts as much as the square root of n."""
+
+_BETAS = np.linspace(0.0, 1.0, 21)
+_APART = 1.25
+_COMMON = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """One task in one run, round by round.
+
+    Attributes:
+        clients: (T) accepted updates n_t.
+        difficulty: (T) f_s after each round; NaN where it is not known.
+        metric: (T) on the test split; NaN where it was not measured after that round.
+    """
+
+    clients: Ints
+    difficulty: Floats
+    metric: Floats
+
+    def points(self, beta: float) -> tuple[Floats, Floats]:
+        """Work and difficulty after each round in which the task trained, and before the first."""
+        work = work_done(self.clients, beta)
+        new = (self.clients > 0) | (work == 0)
+        return work[new], self.difficulty[new]
+
+    @property
+    def crowd(self) -> float:
+        """Clients in a round in which the task trained, on average."""
+        trained = self.clients[self.clients > 0]
+        return float(trained.mean()) if trained.size else math.nan
+
+
+def best_beta(histories: Sequence[History]) -> float | None:
+    """The power of a round's clients with which these runs' curves fall onto each other best.
+
+    None if runs cannot tell: a single run is a falling curve whatever beta is, and so are runs that
+    had about the same number of clients in a round (less than a quarter apart). Runs are compared
+    where they have work in common; a beta that leaves them less than a fifth of their points there
+    is left out.
+    """
+    crowds = [history.crowd for history in histories if history.crowd > 0]
+    if len(crowds) < 2 or max(crowds) < _APART * min(crowds):
+        return None
+    errors = [_scatter(histories, beta) for beta in _BETAS.tolist()]
+    if not np.isfinite(errors).any():
+        return None
+    return float(_BETAS[int(np.nanargmin(errors))])
+
+
+def _scatter(histories: Sequence[History], beta: float) -> float:
+    """Mean squared distance of the runs' points from one curve through all, where runs overlap."""
+    points = [h.points(beta) for h in histories if h.crowd > 0]
+    low, high = max(x[0] for x, _ in points), min(x[-1] for x, _ in points)
+    x, y = (np.concatenate(part) for part in zip(*points, strict=True))
+    common = (x >= low) & (x <= high) & np.isfinite(y)
+    if common.sum() < max(_COMMON * len(x), 2):
+        return math.nan
+    curve = Curve.fit(x, y)
+    return float(
+        np.mean([(curve.at(u) - f) ** 2 for u, f in zip(x[common], y[common], strict=True)])
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """What is known of a task from runs: a `mmfl.planning.surrogate.Tutor`.
+
+    Attributes:
+        beta: A round with n clients adds n^beta to the work.
+        fitted: Whether the runs told beta; else it is `DEFAULT_BETA`.
+        hardness: The difficulty f_s over work.
+        shortfall: The metric over work, times -1 where higher is better: so it falls.
+        record: The best of it so far, which decides when a target is reached for the first time.
+            None, like `shortfall`, if no run measured the metric.
+        better: Whether a "higher" or a "lower" metric is better.
+    """
+
+    beta: float
+    fitted: bool
+    hardness: Curve
+    shortfall: Curve | None
+    record: Curve | None
+    better: str
+
+    @classmethod
+    def of(
+        cls,
+        histories: Sequence[History],
+        *,
+        better: str = "higher",
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Learning:
+        """Put the histories of a task together.
+
+        Args:
+            histories: At least one in which the task trained.
+            better: Whether a "higher" or a "lower" metric is better.
+            bounds: What a metric lies between.
+        """
+        known = [h for h in histories if h.crowd > 0 and np.isfinite(h.difficulty).any()]
+        if not known:
+            raise InputError("the task was never trained")
+        found = best_beta(known)
+        beta = DEFAULT_BETA if found is None else found
+        x, y = (np.concatenate(part) for part in zip(*(h.points(beta) for h in known), strict=True))
+        sign, floor = (-1.0, -bounds[1]) if better == "higher" else (1.0, bounds[0])
+        measured = [(work_done(h.clients, beta), sign * h.metric) for h in known]
+        measured = [(u[np.isfinite(v)], v[np.isfinite(v)]) for u, v in measured]
+        shortfall = record = None
+        if any(v.size for _, v in measured):
+            work = np.concatenate([u for u, _ in measured])
+            shortfall = Curve.fit(work, np.concatenate([v for _, v in measured]), floor=floor)
+            best = np.concatenate([np.minimum.accumulate(v) for _, v in measured])
+            record = Curve.fit(work, best, floor=floor)
+        return cls(beta, found is not None, Curve.fit(x, y, floor=0.0), shortfall, record, better)
+
+    @property
+    def end(self) -> float:
+        """The most work that a run has done: what is said of more is extrapolated."""
+        return self.hardness.end
+
+    def difficulty(self, work: float) -> float:
+        """f_s after this work."""
+        return max(0.0, self.hardness.at(work))
+
+    def metric(self, work: float) -> float:
+        """The metric after this work; NaN if no run measured it."""
+        if self.shortfall is None:
+            return math.nan
+        return self.shortfall.at(work) * (-1.0 if self.better == "higher" else 1.0)
+
+    def reached(self, target: float, work: float) -> bool:
+        """Whether the metric was as good as this target at least once, after this work."""
+        if self.record is None:
+            return False
+        return self.record.at(work) <= (-target if self.better == "higher" else target)
