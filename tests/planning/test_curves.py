@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers import one_line
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers import one_line
 from mmfl.errors import InputError
 from mmfl.planning import Curve, History, Learning, PowerLaw, best_beta, work_done
 from mmfl.planning.learning import DEFAULT_BETA
@@ -33,7 +34,7 @@ def test_a_curve_never_rises_and_stays_within_what_was_measured(points, asked):
     x, y = np.array(points).T
     curve = Curve.fit(x, y, floor=0.0)
     found = [curve.at(u) for u in sorted(asked)]
-    assert all(a >= b - 1e-9 for a, b in zip(found, found[1:], strict=False))
+    assert all(a >= b - 1e-9 for a, b in pairwise(found))
     assert max(found) <= y.max() + 1e-9
     assert min(found) >= -1e-9
 
@@ -89,7 +90,7 @@ def test_a_curve_of_nothing_is_refused():
 
 
 def history(crowd: int, beta: float, seed: int, rounds: int = 40, noise: float = 0.01) -> History:
-    """A run whose difficulty is a power law of the true work, with about `crowd` clients a round."""
+    """A run whose difficulty is a power law of the work, with about `crowd` clients a round."""
     rng = np.random.default_rng([seed, crowd])
     clients = rng.poisson(crowd, rounds)
     truth = 0.1 + 0.8 * (work_done(clients, beta) + 1.0) ** -0.6
@@ -107,14 +108,16 @@ def test_a_single_run_and_runs_alike_do_not_tell_beta():
     assert best_beta([history(4, 0.5, 0)]) is None
     assert best_beta([history(20, 0.5, seed) for seed in range(4)]) is None
     learning = Learning.of([history(4, 0.5, 0)])
-    assert (learning.beta, learning.fitted) == (DEFAULT_BETA, False)
+    assert (learning.beta, learning.told) == (DEFAULT_BETA, False)
+    learning = Learning.of([history(4, 0.5, 0)], beta=0.8)
+    assert (learning.beta, learning.told) == (0.8, True)
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0])
 def test_a_run_with_more_clients_is_predicted_from_runs_with_fewer(beta):
     seen = [history(crowd, beta, seed) for crowd in (2, 8) for seed in range(3)]
     learning = Learning.of(seen, bounds=(0.0, 1.0))
-    assert learning.fitted
+    assert learning.told
     new = history(4, beta, 77, noise=0.0)
     work = work_done(new.clients, learning.beta)
     found = np.array([learning.difficulty(u) for u in work])

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from crowd import TASKS, Crowd, experiment
 
 import mmfl
+from crowd import TASKS, Crowd, experiment
 from mmfl import Experiment
 from mmfl.allocate import FedFair, Uniform
 from mmfl.engines.inline import Inline

@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from crowd import TASKS, Crowd, experiment
-from helpers import one_line
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmfl
+from crowd import TASKS, Crowd, experiment
+from helpers import one_line
 from mmfl import Experiment
 from mmfl.allocate import FedFair, RoundRobin, Uniform
 from mmfl.errors import InputError, NobodyError
@@ -226,7 +226,8 @@ def test_if_all_tasks_are_equally_hard_alpha_makes_no_difference():
 def learner(d: float) -> Learning:
     """A task whose difficulty after so many turns is (U + 1)^-d, known up to U = 100."""
     f = np.arange(2.0, 102.0) ** -d
-    return Learning.of([History(np.ones(100, np.int64), f, 1 - f)], bounds=(0.0, 1.0))
+    alone = History(np.ones(100, np.int64), f, 1 - f)
+    return Learning.of([alone], bounds=(0.0, 1.0), beta=0.5)
 
 
 def test_rounds_to_a_target_are_read_off_the_curve():
@@ -319,6 +320,8 @@ MISTAKES = [
         {"difficulty": {"a": 0.1, "b": -1}},
         "difficulty of task 'b' must be finite and >= 0, got -1",
     ),
+    ({"beta": 0.5}, "beta: only a run's curves are over the work done; give a run"),
+    ({"beta": 1.5, "runs": ["x"]}, "beta must be in [0, 1], got 1.5"),
     ({"targets": 0.8}, "target: only a run's curves can tell when it is reached; give a run"),
     (
         {"runs": ["x"], "difficulty": {"a": 1, "b": 1}},

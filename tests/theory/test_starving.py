@@ -7,10 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers import one_line
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers import one_line
 from mmfl.errors import InputError
 from mmfl.market import budget_fair, max_min_fair
 from mmfl.market.sources.distributions import IncreasingLinear, Uniform
@@ -44,7 +44,9 @@ def test_more_active_clients_never_starve_a_task_more(p, data):
 def test_alike_clients_starve_a_task_as_the_empty_selection_says(m):
     p = np.full(10, 0.3)
     assert starvation_probability(p, m) == pytest.approx(0.7**m)
-    assert starvation_probability(p, m) == pytest.approx(selection_probability_active(0, 10, m, 0.3))
+    assert starvation_probability(p, m) == pytest.approx(
+        selection_probability_active(0, 10, m, 0.3)
+    )
 
 
 def test_many_clients_neither_overflow_nor_vanish():
@@ -53,7 +55,9 @@ def test_many_clients_neither_overflow_nor_vanish():
     assert 0 < starvation_probability(p, 300) < 1
 
 
-@pytest.mark.parametrize(("p", "m"), [([], None), ([[0.5]], None), ([1.5], None), ([math.nan], None)])
+@pytest.mark.parametrize(
+    ("p", "m"), [([], None), ([[0.5]], None), ([1.5], None), ([math.nan], None)]
+)
 def test_what_is_no_vector_of_chances_is_refused(p, m):
     assert "p must be a vector of probabilities" in one_line(
         InputError, lambda: starvation_probability(p, m)

@@ -22,7 +22,7 @@ from mmfl.errors import InputError, StoreError
 
 __all__ = ["plan"]
 
-_OPTIONS = ("alpha", "budget", "difficulty", "draws", "run", "target")
+_OPTIONS = ("alpha", "beta", "budget", "difficulty", "draws", "run", "target")
 
 
 def plan(
@@ -52,6 +52,13 @@ def plan(
         typer.Option(
             metavar="M or TASK=M,...",
             help="The metric to reach; by default each task's own. Needs --run.",
+        ),
+    ] = None,
+    beta: Annotated[
+        float | None,
+        typer.Option(
+            help="A round with n clients is worth n^BETA, 0 to 1; by default what the runs tell, "
+            "if they had different numbers of clients in a round, else 0.25.",
         ),
     ] = None,
     draws: Annotated[int, typer.Option(help="How often each alpha and budget is drawn.")] = 50,
@@ -87,6 +94,7 @@ def plan(
             runs=run or (),
             difficulty=hard,
             targets=None if target is None else _target(target),
+            beta=beta,
             draws=draws,
             data_dir=data_dir,
         )

@@ -12,7 +12,14 @@ from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.market import MECHANISMS
 
-__all__ = ["budget_of", "difficulties", "targets_of", "with_alpha", "with_other_budget"]
+__all__ = [
+    "budget_of",
+    "difficulties",
+    "refuse_beta",
+    "targets_of",
+    "with_alpha",
+    "with_other_budget",
+]
 
 
 def with_alpha(experiment: Experiment, alpha: float | None) -> Experiment:
@@ -56,6 +63,16 @@ def difficulties(given: Mapping[str, float], names: Sequence[str]) -> dict[str, 
         if not 0 <= f < math.inf:
             raise InputError(f"difficulty of task {name!r} must be finite and >= 0, got {f:g}")
     return {name: float(given[name]) for name in names}
+
+
+def refuse_beta(beta: float | None, curves: bool) -> None:
+    """A power of a round's clients lies in [0, 1], and only curves over work need one."""
+    if beta is None:
+        return
+    if not curves:
+        raise InputError("beta: only a run's curves are over the work done; give a run")
+    if not 0 <= beta <= 1:
+        raise InputError(f"beta must be in [0, 1], got {beta:g}")
 
 
 def targets_of(

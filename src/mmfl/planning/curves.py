@@ -88,16 +88,14 @@ class Curve:
     """A quantity after so much work; it never rises.
 
     Attributes:
-        work: (n) U, ascending.
+        work: (n) U at which it was measured, ascending.
         value: (n) the quantity, falling; straight lines lie between. Before the first it is as
             after the first: it was not measured earlier.
-        end: The most work at which it was measured; what comes later is extrapolated.
         law: How it goes on; None = not at all.
     """
 
     work: Floats
     value: Floats
-    end: float
     law: PowerLaw | None
 
     @classmethod
@@ -118,15 +116,14 @@ class Curve:
         places, which, count = np.unique(x[known], return_inverse=True, return_counts=True)
         weight = count.astype(np.float64)
         mean = np.bincount(which, weights=y[known]) / weight
-        fitted = isotonic_regression(mean, weights=weight, increasing=False)
-        # A stretch on which the best curve is level is one point, in its middle: so the curve has
-        # slopes there and not steps.
-        starts = fitted.blocks[:-1]
-        middle = np.add.reduceat(places * weight, starts) / np.add.reduceat(weight, starts)
-        law = None
-        if len(places) >= _LEAST:
-            law = PowerLaw.fit(places, mean, weight, floor)
-        return cls(middle, fitted.x[starts], float(places[-1]), law)
+        fitted = isotonic_regression(mean, weights=weight, increasing=False).x
+        law = PowerLaw.fit(places, mean, weight, floor) if len(places) >= _LEAST else None
+        return cls(places, fitted, law)
+
+    @property
+    def end(self) -> float:
+        """The most work at which it was measured; what comes later is extrapolated."""
+        return float(self.work[-1])
 
     def at(self, work: float) -> float:
         """The quantity after this work."""

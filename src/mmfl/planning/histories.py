@@ -19,7 +19,7 @@ from mmfl.objectives import METRICS
 from mmfl.planning.learning import History, Learning
 from mmfl.runs.store import RunStore
 
-__all__ = ["Told", "learnt", "run_folders"]
+__all__ = ["Told", "histories_in", "learnt", "run_folders"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,15 @@ def run_folders(given: str | Path) -> list[Path]:
     return sorted(found)
 
 
-def learnt(experiment: Experiment, runs: Iterable[str | Path]) -> Told:
+def learnt(
+    experiment: Experiment, runs: Iterable[str | Path], *, beta: float | None = None
+) -> Told:
     """Read runs, finished or not, and fit how each task of the experiment learns.
 
     Args:
         experiment: Whose tasks; a run must have them all, with the same metrics and score.
         runs: Run directories, or folders of several.
+        beta: The power of a round's clients in the work that they do; by default what runs tell.
     """
     experiment = experiment.resolved()
     folders = tuple(dict.fromkeys(folder for given in runs for folder in run_folders(given)))
@@ -70,14 +73,17 @@ def learnt(experiment: Experiment, runs: Iterable[str | Path]) -> Told:
             )
         for name, keys in _differences(stored, dump(experiment)).items():
             unlike.setdefault(name, []).extend(keys)
-        for name, history in _read(folder, experiment).items():
+        for name, history in histories_in(folder, experiment).items():
             histories[name].append(history)
     tasks = {}
     for task in experiment.tasks:
         assert task.metric is not None  # the experiment is resolved
         try:
             tasks[task.name] = Learning.of(
-                histories[task.name], better=task.metric.better, bounds=task.metric.bounds
+                histories[task.name],
+                better=task.metric.better,
+                bounds=task.metric.bounds,
+                beta=beta,
             )
         except InputError:
             said = "the run" if len(folders) == 1 else f"none of the {len(folders)} runs"
@@ -123,8 +129,8 @@ def _kind(score: Any) -> str:
     return repr(score["kind"] if isinstance(score, Mapping) and "kind" in score else score)
 
 
-def _read(folder: Path, experiment: Experiment) -> dict[str, History]:
-    """From task to its history in a run."""
+def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
+    """From task to its history in a run; the experiment is resolved."""
     with closing(RunStore.open(folder)) as store:
         known = {name: (number, kind) for number, name, kind, _ in store.tasks()}
         found = {}

@@ -21,8 +21,12 @@ __all__ = ["DEFAULT_BETA", "History", "Learning", "best_beta"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-DEFAULT_BETA = 0.5
-"""Where runs cannot tell, a round with n clients counts as much as the square root of n."""
+DEFAULT_BETA = 0.25
+"""Where runs cannot tell: what three embedded tasks told with 3, 6 and 12 active clients, .15 to
+.3 (experiments/results/plan_error.md)."""
+
+_SLACK = 1e-6
+"""Work is added up in float32 by the round loop: so much more of it is the same work."""
 
 _BETAS = np.linspace(0.0, 1.0, 21)
 _APART = 1.25
@@ -93,7 +97,7 @@ class Learning:
 
     Attributes:
         beta: A round with n clients adds n^beta to the work.
-        fitted: Whether the runs told beta; else it is `DEFAULT_BETA`.
+        told: Whether the runs told beta, or somebody did; else it is `DEFAULT_BETA`.
         hardness: The difficulty f_s over work.
         shortfall: The metric over work, times -1 where higher is better: so it falls.
         record: The best of it so far, which decides when a target is reached for the first time.
@@ -102,7 +106,7 @@ class Learning:
     """
 
     beta: float
-    fitted: bool
+    told: bool
     hardness: Curve
     shortfall: Curve | None
     record: Curve | None
@@ -115,6 +119,7 @@ class Learning:
         *,
         better: str = "higher",
         bounds: tuple[float, float] = (-math.inf, math.inf),
+        beta: float | None = None,
     ) -> Learning:
         """Put the histories of a task together.
 
@@ -122,12 +127,13 @@ class Learning:
             histories: At least one in which the task trained.
             better: Whether a "higher" or a "lower" metric is better.
             bounds: What a metric lies between.
+            beta: In [0, 1]; by default what the histories tell, else `DEFAULT_BETA`.
         """
         known = [h for h in histories if h.crowd > 0 and np.isfinite(h.difficulty).any()]
         if not known:
             raise InputError("the task was never trained")
-        found = best_beta(known)
-        beta = DEFAULT_BETA if found is None else found
+        told = beta if beta is not None else best_beta(known)
+        beta = DEFAULT_BETA if told is None else told
         x, y = (np.concatenate(part) for part in zip(*(h.points(beta) for h in known), strict=True))
         sign, floor = (-1.0, -bounds[1]) if better == "higher" else (1.0, bounds[0])
         measured = [(work_done(h.clients, beta), sign * h.metric) for h in known]
@@ -138,12 +144,11 @@ class Learning:
             shortfall = Curve.fit(work, np.concatenate([v for _, v in measured]), floor=floor)
             best = np.concatenate([np.minimum.accumulate(v) for _, v in measured])
             record = Curve.fit(work, best, floor=floor)
-        return cls(beta, found is not None, Curve.fit(x, y, floor=0.0), shortfall, record, better)
+        return cls(beta, told is not None, Curve.fit(x, y, floor=0.0), shortfall, record, better)
 
-    @property
-    def end(self) -> float:
-        """The most work that a run has done: what is said of more is extrapolated."""
-        return self.hardness.end
+    def beyond(self, work: float) -> bool:
+        """Whether no run has done as much work: what is said of it is extrapolated."""
+        return work > self.hardness.end * (1 + _SLACK)
 
     def difficulty(self, work: float) -> float:
         """f_s after this work."""
@@ -159,4 +164,5 @@ class Learning:
         """Whether the metric was as good as this target at least once, after this work."""
         if self.record is None:
             return False
-        return self.record.at(work) <= (-target if self.better == "higher" else target)
+        aim = -target if self.better == "higher" else target
+        return self.record.at(work * (1 + _SLACK)) <= aim + 1e-9 * max(1.0, abs(aim))

@@ -27,6 +27,7 @@ from mmfl.loop import rounds
 from mmfl.planning.asked import (
     budget_of,
     difficulties,
+    refuse_beta,
     targets_of,
     with_alpha,
     with_other_budget,
@@ -83,6 +84,7 @@ class Planning:
         runs: Sequence[str | Path] = (),
         difficulty: Mapping[str, float] | None = None,
         targets: float | Mapping[str, float] | None = None,
+        beta: float | None = None,
         draws: int = DRAWS,
         data_dir: str | Path | None = None,
     ) -> Planning:
@@ -91,6 +93,7 @@ class Planning:
             raise InputError(f"draws must be a whole number >= 1, got {draws!r}")
         if runs and difficulty is not None:
             raise InputError("difficulty: runs tell how hard the tasks are; give one of the two")
+        refuse_beta(beta, bool(runs))
         for alpha in alphas:
             with_alpha(experiment, alpha)
         for budget in budgets:
@@ -101,7 +104,7 @@ class Planning:
         folders: tuple[Path, ...] = ()
         tutors: Mapping[str, Tutor]
         if runs:
-            told = learnt(experiment, runs)
+            told = learnt(experiment, runs, beta=beta)
             tutors, folders = told.tasks, told.folders
             notes = (*told.notes, *_about_beta(told.tasks))
         elif difficulty is not None:
@@ -217,7 +220,7 @@ class Planning:
 
     def _is_beyond(self, task: str, work: float) -> bool:
         tutor = self.tutors[task]
-        return isinstance(tutor, Learning) and work > tutor.end
+        return isinstance(tutor, Learning) and tutor.beyond(work)
 
     def _has_reached(self, task: str, work: float) -> bool:
         tutor, target = self.tutors[task], self.targets.get(task)
@@ -232,6 +235,7 @@ def plan(
     runs: Sequence[str | Path] = (),
     difficulty: Mapping[str, float] | None = None,
     targets: float | Mapping[str, float] | None = None,
+    beta: float | None = None,
     draws: int = DRAWS,
     data_dir: str | Path | None = None,
 ) -> Plan:
@@ -246,6 +250,8 @@ def plan(
         difficulty: By task, a difficulty that stays as it is. With neither, all tasks are equally
             hard.
         targets: The metric to reach, for all tasks or by task; by default each task's own.
+        beta: A round with n clients is worth n^beta, in [0, 1]; by default what the runs tell, if
+            they had different numbers of clients, else 0.25.
         draws: How many times each alpha and budget is drawn.
         data_dir: Folder of npz files; by default what MMFL_DATA says.
     """
@@ -256,6 +262,7 @@ def plan(
         runs=runs,
         difficulty=difficulty,
         targets=targets,
+        beta=beta,
         draws=draws,
         data_dir=data_dir,
     )
@@ -287,7 +294,7 @@ def _auction(recruited: Recruited | None, tasks: Sequence[str]) -> Auctioned:
 
 def _about_beta(tasks: Mapping[str, Learning]) -> tuple[str, ...]:
     """Where beta is not what the runs tell, that is said."""
-    if all(learning.fitted for learning in tasks.values()):
+    if all(learning.told for learning in tasks.values()):
         return ()
     return (
         "These runs do not tell how much more a round with more clients is worth (it takes runs "
