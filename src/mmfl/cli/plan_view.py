@@ -45,11 +45,11 @@ def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
         ]
     columns += [
         ("clients\na round", lambda o: _number(o.clients, 2)),
-        ("share of\nturns", lambda o: f"{o.share.mean:.0%}"),
-        ("starves in\na round", lambda o: _percent(o.starved)),
+        ("share\nof turns", lambda o: f"{o.share.mean:.0%}"),
+        ("starved\nrounds", lambda o: _percent(o.starved)),
     ]
     if plan.source == "runs":
-        columns.append(("metric\nat the end", _metric))
+        columns.append(("final\nmetric", _metric))
         if any(o.reach for o in plan.scenarios[0].tasks.values()):
             columns.append((_reach_title(plan), lambda o: _reach(o.reach, plan)))
     rows = []
@@ -92,25 +92,28 @@ def _metric(outlook: Outlook) -> str:
     return number(outlook.metric.mean, 3) + _MARK * (outlook.extrapolated > 0.5)
 
 
-def _targets(plan: Plan) -> set[float]:
-    return {o.reach.target for o in plan.scenarios[0].tasks.values() if o.reach is not None}
+def _targets(plan: Plan) -> dict[str, float]:
+    """By task, what it is to reach."""
+    outlooks = plan.scenarios[0].tasks.items()
+    return {task: o.reach.target for task, o in outlooks if o.reach is not None}
 
 
 def _reach_title(plan: Plan) -> str:
-    targets = _targets(plan)
+    targets = set(_targets(plan).values())
     return f"rounds\nto {number(targets.pop(), 2) if len(targets) == 1 else 'target'}"
 
 
 def _reach(reach: Reach | None, plan: Plan) -> str:
-    """The median and the range from the tenth to the ninetieth of a hundred draws."""
+    """The median, and the range from a tenth to nine tenths of the draws."""
     if reach is None:
         return "-"
-    aim = "" if len(_targets(plan)) == 1 else f"{number(reach.target, 2)} in "
     if math.isinf(reach.low):
-        return f"{aim}> {plan.rounds}"
-    ends = [f"{end:.0f}" if math.isfinite(end) else f">{plan.rounds}"
-            for end in (reach.median, reach.low, reach.high)]  # fmt: skip
-    return f"{aim}{ends[0]} ({ends[1]} to {ends[2]}){_MARK * (reach.extrapolated > 0.5)}"
+        return f">{plan.rounds}"
+    ends = [
+        f"{end:.0f}" if math.isfinite(end) else f">{plan.rounds}"
+        for end in (reach.median, reach.low, reach.high)
+    ]
+    return f"{ends[0]} ({ends[1]}-{ends[2]}){_MARK * (reach.extrapolated > 0.5)}"
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -124,10 +127,12 @@ def _notes(plan: Plan) -> Iterator[str]:
         errors.append(f"spent {_largest(spent):.2g}")
     if plan.draws > 1:
         yield f"Means over draws; the largest standard errors: {', '.join(errors)}."
-    if any(o.reach for o in outlooks):
+    targets = _targets(plan)
+    if targets:
+        aims = ", ".join(f"{task} {number(target, 2)}" for task, target in targets.items())
         yield (
-            f"Rounds: median (a tenth to nine tenths of the draws); > {plan.rounds}: not within "
-            f"{plan.rounds} rounds."
+            f"Rounds until the target is reached ({aims}): median (a tenth to nine tenths of the "
+            f"draws); >{plan.rounds}: not within {plan.rounds} rounds."
         )
     if any(o.extrapolated > 0.5 or (o.reach and o.reach.extrapolated > 0.5) for o in outlooks):
         yield f"{_MARK}: extrapolated, with more work than the runs have done."

@@ -56,7 +56,9 @@ def draw_outlook(plan: Plan, *, title: str = "") -> Figure:
     with own_style():
         page = Page(_WIDTH, 1.0)
         foot = page.folded(_foot(plan), _RIGHT - _LEFT, _TEXT)
-        above, below = 0.72, _EDGE + page.line(_TEXT) * len(foot) + 0.06
+        key = _key_lines(page, plan.tasks)
+        above = 0.55 + 0.17 * len(key)
+        below = _EDGE + page.line(_TEXT) * len(foot) + 0.06
         page.resize(above + len(rows) * (_HEAD + _PLOT + _FOOT) + below)
         named = f"{title}: what to expect" if title else "What to expect"
         page.write(
@@ -66,7 +68,8 @@ def draw_outlook(plan: Plan, *, title: str = "") -> Figure:
             _TITLE,
             weight="bold",
         )
-        _key(page, plan.tasks, page.top - 0.56)
+        for place, line in enumerate(key):
+            _key(page, line, page.top - 0.56 - 0.17 * place)
         for place, row in enumerate(rows):
             row.paint(page, page.top - above - place * (_HEAD + _PLOT + _FOOT), plan.tasks)
         page.write_lines(_LEFT - 0.1, below - 0.16, foot, _TEXT, color=GREY)
@@ -228,16 +231,33 @@ def _panels(plan: Plan) -> list[_Panel]:
     return found
 
 
-def _key(page: Page, tasks: Sequence[str], y: float) -> None:
+def _key_lines(page: Page, tasks: Sequence[str]) -> list[list[tuple[int, str]]]:
+    """The tasks' numbers and names, in lines that are not wider than the page."""
+    lines: list[list[tuple[int, str]]] = [[]]
+    taken = 0.0
+    for entry in enumerate(page.cut(task, 2.0, _TEXT) for task in tasks):
+        own = _key_width(page, entry[1])
+        if lines[-1] and taken + own > _RIGHT - _LEFT:
+            lines.append([])
+            taken = 0.0
+        lines[-1].append(entry)
+        taken += own
+    return lines
+
+
+def _key_width(page: Page, name: str) -> float:
+    return 0.28 + page.width(name, _TEXT) + 0.24
+
+
+def _key(page: Page, line: Sequence[tuple[int, str]], y: float) -> None:
     """Which line is which task."""
     x = _LEFT - 0.1
-    for s, task in enumerate(tasks):
+    for s, name in line:
         colour, mark = _look(s)
         page.space.plot([x, x + 0.22], [y + 0.035] * 2, color=colour, linewidth=1.6)
         page.space.plot([x + 0.11], [y + 0.035], marker=mark, color=colour, markersize=3.8)
-        text = page.cut(task, 2.0, _TEXT)
-        page.write(x + 0.28, y, text, _TEXT, color=INK)
-        x += 0.28 + page.width(text, _TEXT) + 0.24
+        page.write(x + 0.28, y, name, _TEXT, color=INK)
+        x += _key_width(page, name)
 
 
 def _foot(plan: Plan) -> str:
