@@ -85,7 +85,7 @@ def test_with_runs_there_are_the_metric_and_the_rounds_to_a_target():
     assert rounds.get_ylim()[1] > 30
     text = said(figure)
     assert "Rounds to .60 (median)" in text
-    assert "not within 30 rounds" in text
+    assert "not reached within 30 rounds" in text
     assert_tidy(figure)
 
 

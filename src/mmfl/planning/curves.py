@@ -5,13 +5,15 @@ were accepted. With beta = 1 only client turns count, with beta = 0 only rounds 
 round with more clients is worth more, but not in proportion.
 
 Within the data a curve is the falling one that is closest to it (isotonic regression); beyond, it
-is a power law a + b (U + 1)^-d, or stays where it is if there is too little to fit one to.
+goes on like a power law a + b (U + c)^-d that is fitted to the same data, or stays where it is if
+there is too little to fit one to.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +24,12 @@ __all__ = ["Curve", "PowerLaw", "work_done"]
 
 Floats = npt.NDArray[np.float64]
 
-_LEAST = 5
-"""So many places at which something was measured are needed to fit a power law's three numbers."""
-_STEEPEST = 3.0
+_LEAST = 8
+"""So many places at which something was measured are needed to fit a power law's four numbers."""
+_SHIFTS = np.geomspace(0.01, 1.0, 20)
+_POWERS = np.geomspace(0.05, 3.0, 40)
+_TAIL = 0.25
+"""The last quarter of the work tells where a curve stands when a power law takes over."""
 
 
 def work_done(clients: npt.ArrayLike, beta: float) -> Floats:
@@ -39,48 +44,43 @@ def work_done(clients: npt.ArrayLike, beta: float) -> Floats:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """a + b (U + 1)^-d: falls from a + b towards a."""
+    """a + b (U + c)^-d: falls towards a."""
 
     a: float
     b: float
+    c: float
     d: float
 
     @classmethod
     def fit(cls, work: Floats, value: Floats, weight: Floats, floor: float) -> PowerLaw:
-        """The one with the least squared error; a and b are linear, so only d is searched.
+        """The one with the least squared error.
+
+        a and b are linear, so they are computed, for each c from a hundredth of the work up to all
+        of it and each d up to 3, on a grid.
 
         Args:
-            work: (n) U.
+            work: (n) U, ascending, the last one above 0.
             value: (n) what was measured.
             weight: (n) how often.
             floor: What the quantity cannot fall below: a is at least that.
         """
-        from scipy.optimize import minimize_scalar
-
-        def error(d: float) -> float:
-            return cls._linear(work, value, weight, floor, d)[1]
-
-        found = minimize_scalar(error, bounds=(1e-3, _STEEPEST), method="bounded")
-        return cls._linear(work, value, weight, floor, float(found.x))[0]
-
-    @classmethod
-    def _linear(
-        cls, work: Floats, value: Floats, weight: Floats, floor: float, d: float
-    ) -> tuple[PowerLaw, float]:
-        """The best a >= floor and b >= 0 for this d, and their squared error."""
-        x = (work + 1.0) ** -d
-        x_mean, y_mean = np.average(x, weights=weight), np.average(value, weights=weight)
-        slope = float((weight * (x - x_mean) * (value - y_mean)).sum())
-        b = max(0.0, slope / (float((weight * np.square(x - x_mean)).sum()) or 1.0))
-        a = float(y_mean - b * x_mean)
-        if a < floor:
-            a = floor
-            b = max(0.0, float((weight * x * (value - a)).sum() / (weight * x * x).sum()))
-        return cls(a, b, d), float((weight * np.square(a + b * x - value)).sum())
+        c, d = np.meshgrid(_SHIFTS * work[-1], _POWERS, indexing="ij")
+        w = weight / weight.sum()
+        x = (1.0 + work / c[..., None]) ** -d[..., None]  # (c, d, n)
+        x_mean, y_mean = x @ w, float(value @ w)
+        spread = np.square(x - x_mean[..., None]) @ w
+        b = np.maximum(((x - x_mean[..., None]) * (value - y_mean)) @ w, 0.0) / spread
+        a = y_mean - b * x_mean
+        low = a < floor
+        b[low] = np.maximum((x[low] * (value - floor)) @ w / (np.square(x[low]) @ w), 0.0)
+        a[low] = floor
+        error = np.square(a[..., None] + b[..., None] * x - value) @ w
+        at = np.unravel_index(int(error.argmin()), error.shape)
+        return cls(float(a[at]), float(b[at] * c[at] ** d[at]), float(c[at]), float(d[at]))
 
     def at(self, work: float) -> float:
         """The value after this work."""
-        return self.a + self.b * math.exp(-self.d * math.log1p(work))
+        return self.a + self.b * math.exp(-self.d * math.log(work + self.c))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +91,16 @@ class Curve:
         work: (n) U at which it was measured, ascending.
         value: (n) the quantity, falling; straight lines lie between. Before the first it is as
             after the first: it was not measured earlier.
-        law: How it goes on; None = not at all.
+        mean: (n) what was measured there, on average.
+        weight: (n) how often.
+        floor: What the quantity cannot fall below.
     """
 
     work: Floats
     value: Floats
-    law: PowerLaw | None
+    mean: Floats
+    weight: Floats
+    floor: float
 
     @classmethod
     def fit(cls, work: npt.ArrayLike, value: npt.ArrayLike, *, floor: float = -math.inf) -> Curve:
@@ -117,8 +121,22 @@ class Curve:
         weight = count.astype(np.float64)
         mean = np.bincount(which, weights=y[known]) / weight
         fitted = isotonic_regression(mean, weights=weight, increasing=False).x
-        law = PowerLaw.fit(places, mean, weight, floor) if len(places) >= _LEAST else None
-        return cls(places, fitted, law)
+        return cls(places, fitted, mean, weight, floor)
+
+    @cached_property
+    def law(self) -> PowerLaw | None:
+        """How it goes on after the end; None = not at all."""
+        if len(self.work) < _LEAST:
+            return None
+        return PowerLaw.fit(self.work, self.mean, self.weight, self.floor)
+
+    @cached_property
+    def _above(self) -> float:
+        """How much higher than the law the end of the data lies."""
+        assert self.law is not None
+        tail = self.work >= (1.0 - _TAIL) * self.end
+        apart = self.mean[tail] - [self.law.at(u) for u in self.work[tail].tolist()]
+        return float(np.average(apart, weights=self.weight[tail]))
 
     @property
     def end(self) -> float:
@@ -130,4 +148,4 @@ class Curve:
         inside = float(np.interp(work, self.work, self.value))
         if work <= self.end or self.law is None:
             return inside
-        return min(inside, self.law.at(work))
+        return max(self.floor, min(inside, self.law.at(work) + self._above))

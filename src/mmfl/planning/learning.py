@@ -100,8 +100,8 @@ class Learning:
         told: Whether the runs told beta, or somebody did; else it is `DEFAULT_BETA`.
         hardness: The difficulty f_s over work.
         shortfall: The metric over work, times -1 where higher is better: so it falls.
-        record: The best of it so far, which decides when a target is reached for the first time.
-            None, like `shortfall`, if no run measured the metric.
+        records: By run, the best of it so far, which decides when a target is reached for the first
+            time: some runs are luckier than others. Empty if no run measured the metric.
         better: Whether a "higher" or a "lower" metric is better.
     """
 
@@ -109,7 +109,7 @@ class Learning:
     told: bool
     hardness: Curve
     shortfall: Curve | None
-    record: Curve | None
+    records: tuple[Curve, ...]
     better: str
 
     @classmethod
@@ -138,13 +138,14 @@ class Learning:
         sign, floor = (-1.0, -bounds[1]) if better == "higher" else (1.0, bounds[0])
         measured = [(work_done(h.clients, beta), sign * h.metric) for h in known]
         measured = [(u[np.isfinite(v)], v[np.isfinite(v)]) for u, v in measured]
-        shortfall = record = None
-        if any(v.size for _, v in measured):
-            work = np.concatenate([u for u, _ in measured])
-            shortfall = Curve.fit(work, np.concatenate([v for _, v in measured]), floor=floor)
-            best = np.concatenate([np.minimum.accumulate(v) for _, v in measured])
-            record = Curve.fit(work, best, floor=floor)
-        return cls(beta, told is not None, Curve.fit(x, y, floor=0.0), shortfall, record, better)
+        measured = [(u, v) for u, v in measured if v.size]
+        shortfall = None
+        if measured:
+            u, v = (np.concatenate(part) for part in zip(*measured, strict=True))
+            shortfall = Curve.fit(u, v, floor=floor)
+        records = tuple(Curve.fit(u, np.minimum.accumulate(v), floor=floor) for u, v in measured)
+        hardness = Curve.fit(x, y, floor=0.0)
+        return cls(beta, told is not None, hardness, shortfall, records, better)
 
     def beyond(self, work: float) -> bool:
         """Whether no run has done as much work: what is said of it is extrapolated."""
@@ -160,9 +161,16 @@ class Learning:
             return math.nan
         return self.shortfall.at(work) * (-1.0 if self.better == "higher" else 1.0)
 
-    def reached(self, target: float, work: float) -> bool:
-        """Whether the metric was as good as this target at least once, after this work."""
-        if self.record is None:
+    def reached(self, target: float, work: float, *, like: int = 0) -> bool:
+        """Whether the metric was as good as this target at least once, after this work.
+
+        Args:
+            target: The metric to reach.
+            work: U.
+            like: Which run's luck it has; runs take turns.
+        """
+        if not self.records:
             return False
         aim = -target if self.better == "higher" else target
-        return self.record.at(work * (1 + _SLACK)) <= aim + 1e-9 * max(1.0, abs(aim))
+        record = self.records[like % len(self.records)]
+        return record.at(work * (1 + _SLACK)) <= aim + 1e-9 * max(1.0, abs(aim))

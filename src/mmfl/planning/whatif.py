@@ -150,7 +150,7 @@ class Planning:
                     mine = population
                     if population is not None:
                         mine = dataclasses.replace(population, experiment=experiment)
-                    yield self._trial(experiment, mine, recruited)
+                    yield self._trial(draw, experiment, mine, recruited)
 
     def gathered(self, trials: Iterable[Trial]) -> Plan:
         """The plan that trials make."""
@@ -177,7 +177,11 @@ class Planning:
         )
 
     def _trial(
-        self, experiment: Experiment, population: Population | None, recruited: Recruited | None
+        self,
+        draw: int,
+        experiment: Experiment,
+        population: Population | None,
+        recruited: Recruited | None,
     ) -> Trial:
         """One draw of one scenario, from the auction to the last round."""
         tasks = self.federation.tasks
@@ -200,7 +204,7 @@ class Planning:
                         work = work_of(state.params[task])
                         if beyond[s] == math.inf and self._is_beyond(task, work):
                             beyond[s] = record.round
-                        if reached[s] == math.inf and self._has_reached(task, work):
+                        if reached[s] == math.inf and self._has_reached(task, work, draw):
                             reached[s] = record.round
                 difficulty = np.array([record.difficulty[task] for task in tasks])
                 metric = np.array([record.metric[task] for task in tasks])
@@ -222,9 +226,10 @@ class Planning:
         tutor = self.tutors[task]
         return isinstance(tutor, Learning) and tutor.beyond(work)
 
-    def _has_reached(self, task: str, work: float) -> bool:
+    def _has_reached(self, task: str, work: float, draw: int) -> bool:
         tutor, target = self.tutors[task], self.targets.get(task)
-        return target is not None and isinstance(tutor, Learning) and tutor.reached(target, work)
+        known = target is not None and isinstance(tutor, Learning)
+        return known and tutor.reached(target, work, like=draw)
 
 
 def plan(

@@ -269,7 +269,7 @@ def _foot(plan: Plan) -> str:
     }[plan.source]
     lines = [f"{plan.rounds} rounds; means over {plan.draws} draws, ± 2 standard errors.", known]
     if any(o.reach for s in plan.scenarios for o in s.tasks.values()):
-        lines.append(f"No mark, or above the dashed line: not within {plan.rounds} rounds.")
+        lines.append(f"No mark: not reached within {plan.rounds} rounds (dashed).")
     if len(plan.alphas) > 1 and len(plan.budgets) > _ROWS:
         lines.append(f"{len(plan.budgets) - _ROWS} more budgets are not shown.")
     return " ".join(lines)
