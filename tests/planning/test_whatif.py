@@ -325,7 +325,7 @@ MISTAKES = [
     ({"targets": 0.8}, "target: only a run's curves can tell when it is reached; give a run"),
     (
         {"runs": ["x"], "difficulty": {"a": 1, "b": 1}},
-        "difficulty: runs tell how hard the tasks are; give one of the two",
+        "difficulty and runs both say how hard tasks are; give one of them",
     ),
 ]
 

@@ -83,7 +83,7 @@ def plan(
         check_path(figure)
     alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
     budgets = [] if budget is None else amounts(budget, "--budget")
-    hard = None if difficulty is None else _by_task(difficulty, "--difficulty")
+    hard = None if difficulty is None else _by_task(difficulty, "--difficulty takes fashion=0.4")
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
     with _options_named():
@@ -101,20 +101,20 @@ def plan(
     stopped = stopped_by_signals(lambda: "before the plan was drawn")
     with stopped, progress("planning", planning.steps) as followed:
         found = planning.gathered(followed(planning.trials()))
-    if figure is not None:
-        from mmfl.report.plans import outlook
-
-        outlook(found, figure, title=config.stem)
     if json:
         from json import dumps
 
         typer.echo(dumps(found.data()))
-        return
-    from mmfl.cli.plan_view import show_plan
+    else:
+        from mmfl.cli.plan_view import show_plan
 
-    show_plan(found)
+        show_plan(found)
     if figure is not None:
-        typer.echo(f"wrote {figure}")
+        from mmfl.report.plans import outlook
+
+        outlook(found, figure, title=config.stem)
+        if not json:
+            typer.echo(f"wrote {figure}")
 
 
 @contextmanager
@@ -129,8 +129,8 @@ def _options_named() -> Iterator[None]:
         raise type(error)(f"--{error}" if named else str(error)) from None
 
 
-def _by_task(text: str, option: str) -> dict[str, float]:
-    """From "fashion=0.4,digits=0.1" to numbers by task."""
+def _by_task(text: str, rule: str) -> dict[str, float]:
+    """From "fashion=0.4,digits=0.1" to numbers by task; `rule` begins with the option."""
     found: dict[str, float] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -139,9 +139,9 @@ def _by_task(text: str, option: str) -> dict[str, float]:
         except ValueError:
             equals = ""
         if not name or not equals:
-            raise InputError(f"{option} takes fashion=0.4,digits=0.1 and the like, got {text!r}")
+            raise InputError(f"{rule},digits=0.1 and the like, got {text!r}")
         if name in found:
-            raise InputError(f"{option}: task {name!r} is given twice")
+            raise InputError(f"{rule.partition(' ')[0]}: task {name!r} is given twice")
         found[name] = number
     return found
 
@@ -151,4 +151,4 @@ def _target(text: str) -> float | dict[str, float]:
     try:
         return float(text)
     except ValueError:
-        return _by_task(text, "--target")
+        return _by_task(text, "--target takes a number, or fashion=0.4")

@@ -92,7 +92,7 @@ class Planning:
         if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
             raise InputError(f"draws must be a whole number >= 1, got {draws!r}")
         if runs and difficulty is not None:
-            raise InputError("difficulty: runs tell how hard the tasks are; give one of the two")
+            raise InputError("difficulty and runs both say how hard tasks are; give one of them")
         refuse_beta(beta, bool(runs))
         for alpha in alphas:
             with_alpha(experiment, alpha)
