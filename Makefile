@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited dropouts attacks exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_checkpoints bench_sweeps chaos fuzz clean
+.PHONY: run test lint format five_tasks precision recruited dropouts attacks plan_error exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_checkpoints bench_sweeps chaos fuzz clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -38,6 +38,9 @@ dropouts: .venv/run.stamp  ## slow: dropouts and stragglers, three allocation ru
 
 attacks: .venv/run.stamp  ## slow: an attack on one of three models, five aggregators, five seeds
 	@$(BIN)/python scripts/faults.py attacks
+
+plan_error: .venv/run.stamp  ## slow (20 minutes): plans beside runs that were really trained, and how wrong they were
+	@$(BIN)/python scripts/plan_error.py
 
 bench: .venv/run.stamp .venv-bench/stamp  ## slow (45 minutes, idle cores): us, Flower, pfl and bare loops side by side
 	@$(BIN)/python benchmarks/speed.py --peers .venv-bench/bin/python --out benchmarks/results/speed.json

@@ -149,8 +149,8 @@ def page(
         e = errors_of(result.compared["rounds"])
         yield (
             f"{result.study.name}: {inside} of {total} runs reach a target within the planned 10% "
-            f"to 90%; plan and runs both say never in {e['never_in_both']} cases, one of them in "
-            f"{e['never_in_one']}.\n"
+            f"to 90%. Targets that both plan and runs say are never reached: {e['never_in_both']}; "
+            f"only one of them: {e['never_in_one']}.\n"
         )
     yield "## How much more a round with more clients is worth\n"
     listed = ", ".join(f"{task} {beta:g}" for task, beta in told.items() if beta is not None)
@@ -159,8 +159,8 @@ def page(
         f"allocation, other seeds) tell: {listed}.\n"
     )
     yield (
-        "Mean absolute error with other values (by default, since runs with one alpha do not tell: "
-        f"{DEFAULT_BETA:g}).\n"
+        "Mean absolute error with other values, from half as many draws (by default, since runs "
+        f"with one alpha do not tell: {DEFAULT_BETA:g}).\n"
     )
     yield f"| | quantity | {' | '.join(f'beta {b:g}' for b in BETAS)} |"
     yield f"|---|---|{'---:|' * len(BETAS)}"

@@ -228,8 +228,9 @@ class Planning:
 
     def _has_reached(self, task: str, work: float, draw: int) -> bool:
         tutor, target = self.tutors[task], self.targets.get(task)
-        known = target is not None and isinstance(tutor, Learning)
-        return known and tutor.reached(target, work, like=draw)
+        if target is None or not isinstance(tutor, Learning):
+            return False
+        return tutor.reached(target, work, like=draw)
 
 
 def plan(
