@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from plan_error_tables import BETAS, QUANTITIES, Cell, Compared, errors_of, page
+from plan_error_tables import BETAS, CROWD_BETAS, QUANTITIES, Cell, Compared, errors_of, page
 
 import mmfl
 from mmfl import Experiment, Run
-from mmfl.planning import Plan, best_beta
+from mmfl.planning import Plan, scatter
 from mmfl.planning.asked import with_alpha, with_other_budget
 from mmfl.planning.histories import histories_in
 from mmfl.runs.result import no_nan
@@ -210,7 +210,10 @@ def main() -> None:
         }
     base = Experiment.load(HOUSE / "experiments/first_run.toml").resolved()
     every = [histories_in(p.parent, base) for p in sorted(crowds.glob("*/*/run.sqlite"))]
-    told = {task: best_beta([h[task] for h in every]) for task in TARGETS}
+    told = {
+        task: {f"{b:g}": math.sqrt(scatter([h[task] for h in every], b)) for b in CROWD_BETAS}
+        for task in TARGETS
+    }
     aims = ", ".join(f"{task} {target:g}" for task, target in TARGETS.items())
     head = (
         f"`make plan_error` (scripts/plan_error.py), seeds {given.seeds}, {given.draws} draws; "
@@ -226,7 +229,7 @@ def main() -> None:
         "draws": given.draws,
         "where": where,
         "targets": TARGETS,
-        "beta_told": told,
+        "distance_by_beta": told,
         "errors": {
             r.study.name: {k: errors_of(rows) for k, rows in r.compared.items()} for r in results
         },

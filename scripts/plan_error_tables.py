@@ -15,9 +15,19 @@ from mmfl.report.statistics import spread
 if TYPE_CHECKING:
     from plan_error import Result
 
-__all__ = ["BETAS", "QUANTITIES", "Cell", "Compared", "Quantity", "errors_of", "page"]
+__all__ = [
+    "BETAS",
+    "CROWD_BETAS",
+    "QUANTITIES",
+    "Cell",
+    "Compared",
+    "Quantity",
+    "errors_of",
+    "page",
+]
 
 BETAS = (0.0, 0.25, 0.5, 1.0)
+CROWD_BETAS = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0)
 Cell = tuple[float, float | None]
 
 
@@ -121,7 +131,7 @@ def within(result: Result) -> tuple[int, int]:
 
 
 def page(
-    results: Sequence[Result], told: dict[str, float | None], sense: dict[str, Any], head: str
+    results: Sequence[Result], told: dict[str, dict[str, float]], sense: dict[str, Any], head: str
 ) -> Iterator[str]:
     """The page, line by line."""
     yield "# How wrong plans are\n"
@@ -153,11 +163,18 @@ def page(
             f"only one of them: {e['never_in_one']}.\n"
         )
     yield "## How much more a round with more clients is worth\n"
-    listed = ", ".join(f"{task} {beta:g}" for task, beta in told.items() if beta is not None)
     yield (
-        "A round with n clients is worth n^beta. Runs with 3, 6 and 12 active clients (uniform "
-        f"allocation, other seeds) tell: {listed}.\n"
+        "A round with n clients is worth n^beta. Runs with 3, 6 and 12 active clients (first_run, "
+        "uniform allocation, seeds 20 and 21): root mean square distance of the difficulties from "
+        "one curve through all runs.\n"
     )
+    yield f"| beta | {' | '.join(f'{b:g}' for b in CROWD_BETAS)} |"
+    yield f"|---|{'---:|' * len(CROWD_BETAS)}"
+    for task, by_beta in told.items():
+        best = min(by_beta.values())
+        cells = [f"**{v:.4f}**" if v == best else f"{v:.4f}" for v in by_beta.values()]
+        yield f"| {task} | {' | '.join(cells)} |"
+    yield ""
     yield (
         "Mean absolute error with other values, from half as many draws (by default, since runs "
         f"with one alpha do not tell: {DEFAULT_BETA:g}).\n"

@@ -106,6 +106,15 @@ def test_runs_with_other_numbers_of_clients_tell_beta(beta):
 def test_a_single_run_and_runs_alike_do_not_tell_beta():
     assert best_beta([history(4, 0.5, 0)]) is None
     assert best_beta([history(20, 0.5, seed) for seed in range(4)]) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_seeds_that_differ_more_than_their_clients_do_leave_beta_as_it_is(seed):
+    some = [history(crowd, DEFAULT_BETA, seed + n, noise=0.1) for n, crowd in enumerate((4, 6, 7))]
+    assert best_beta(some) in (DEFAULT_BETA, None)
+
+
+def test_what_is_not_told_is_the_default_and_what_is_given_is_taken():
     learning = Learning.of([history(4, 0.5, 0)])
     assert (learning.beta, learning.told) == (DEFAULT_BETA, False)
     learning = Learning.of([history(4, 0.5, 0)], beta=0.8)

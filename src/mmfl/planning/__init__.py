@@ -11,7 +11,7 @@ docs/planning.md says what it assumes, and how wrong it was.
 from __future__ import annotations
 
 from mmfl.planning.curves import Curve, PowerLaw, work_done
-from mmfl.planning.learning import DEFAULT_BETA, History, Learning, best_beta
+from mmfl.planning.learning import DEFAULT_BETA, History, Learning, best_beta, scatter
 from mmfl.planning.outlook import Estimate, Outlook, Plan, Reach, Scenario
 from mmfl.planning.surrogate import Surrogate
 from mmfl.planning.whatif import Planning, plan
@@ -31,5 +31,6 @@ __all__ = [
     "Surrogate",
     "best_beta",
     "plan",
+    "scatter",
     "work_done",
 ]

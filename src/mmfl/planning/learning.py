@@ -16,21 +16,20 @@ import numpy.typing as npt
 from mmfl.errors import InputError
 from mmfl.planning.curves import Curve, work_done
 
-__all__ = ["DEFAULT_BETA", "History", "Learning", "best_beta"]
+__all__ = ["DEFAULT_BETA", "History", "Learning", "best_beta", "scatter"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 DEFAULT_BETA = 0.25
-"""Where runs cannot tell: what three embedded tasks told with 3, 6 and 12 active clients, .15 to
-.3 (experiments/results/plan_error.md)."""
+"""Unless runs clearly say otherwise. Three embedded tasks fell onto one curve best with .15 to .3,
+from runs with 3, 6 and 12 active clients (experiments/results/plan_error.md)."""
 
 _SLACK = 1e-6
 """Work is added up in float32 by the round loop: so much more of it is the same work."""
 
 _BETAS = np.linspace(0.0, 1.0, 21)
-_APART = 1.25
-_COMMON = 0.2
+_APART, _COMMON, _CLEARLY = 1.5, 0.2, 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +63,28 @@ def best_beta(histories: Sequence[History]) -> float | None:
     """The power of a round's clients with which these runs' curves fall onto each other best.
 
     None if runs cannot tell: a single run is a falling curve whatever beta is, and so are runs that
-    had about the same number of clients in a round (less than a quarter apart). Runs are compared
-    where they have work in common; a beta that leaves them less than a fifth of their points there
-    is left out.
+    had about the same number of clients in a round (the most less than half as many again as the
+    least). Runs are compared where they have work in common; a beta that leaves them less than a
+    fifth of their points there is left out. Seeds alone make runs differ, so another beta than
+    `DEFAULT_BETA` must bring their points closer to one curve by a fifth (mean square).
     """
     crowds = [history.crowd for history in histories if history.crowd > 0]
     if len(crowds) < 2 or max(crowds) < _APART * min(crowds):
         return None
-    errors = [_scatter(histories, beta) for beta in _BETAS.tolist()]
-    if not np.isfinite(errors).any():
+    errors = np.array([scatter(histories, beta) for beta in _BETAS.tolist()])
+    if np.isnan(errors).all():
         return None
+    usual = scatter(histories, DEFAULT_BETA)
+    if np.nanmin(errors) > _CLEARLY * usual:
+        return DEFAULT_BETA
     return float(_BETAS[int(np.nanargmin(errors))])
 
 
-def _scatter(histories: Sequence[History], beta: float) -> float:
-    """Mean squared distance of the runs' points from one curve through all, where runs overlap."""
+def scatter(histories: Sequence[History], beta: float) -> float:
+    """Mean squared distance of the runs' points from one curve through all, where runs overlap.
+
+    NaN if they hardly do.
+    """
     points = [h.points(beta) for h in histories if h.crowd > 0]
     low, high = max(x[0] for x, _ in points), min(x[-1] for x, _ in points)
     x, y = (np.concatenate(part) for part in zip(*points, strict=True))
