@@ -139,7 +139,8 @@ def page(
     yield "## Errors over all held-out alphas, budgets and tasks\n"
     yield (
         "Planned minus the mean of the runs. Noise: the standard error of that mean, which no plan "
-        "could beat. As before: the error of expecting what the runs that were planned from did.\n"
+        "could beat. As before: the error of expecting what the runs that were planned from did. "
+        "Rounds to a target that a run never reaches: the median of the runs.\n"
     )
     yield "| | quantity | n | mean error | mean absolute error | largest | noise | as before |"
     yield "|---|---|---:|---:|---:|---:|---:|---:|"

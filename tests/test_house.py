@@ -48,7 +48,10 @@ def test_the_package_offers_what_it_says():
 
 @pytest.mark.parametrize(
     "module",
-    ["mmfl", "mmfl.allocate", "mmfl.aggregate", "mmfl.runs.runner", "mmfl.report", "mmfl.cli"],
+    [
+        *("mmfl", "mmfl.allocate", "mmfl.aggregate", "mmfl.planning", "mmfl.runs.runner"),
+        *("mmfl.report", "mmfl.theory", "mmfl.cli"),
+    ],
 )
 def test_it_is_light_to_import(module):
     script = f"import sys, {module}; sys.exit('torch' in sys.modules)"

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 DEFAULT_BETA = 0.25
-"""Unless runs clearly say otherwise. Three embedded tasks fell onto one curve best with .15 to .3,
+"""Unless runs clearly say otherwise. Three embedded tasks fell onto one curve best with .25 or .3,
 from runs with 3, 6 and 12 active clients (experiments/results/plan_error.md)."""
 
 _SLACK = 1e-6
