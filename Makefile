@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited dropouts attacks theory exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_checkpoints bench_sweeps chaos fuzz clean equal_bounds
+.PHONY: run test lint format five_tasks precision recruited dropouts attacks theory exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_checkpoints bench_sweeps chaos fuzz clean equal_bounds plan_error
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -47,6 +47,9 @@ equal_bounds: .venv/run.stamp  ## slow: convergence bounds made equal, two setti
 		--vary 'allocator=fed_fair,{kind="fed_fair",alpha=8.0},equal_bounds,{kind="equal_bounds",horizon=50},{kind="equal_bounds",learn=false},{kind="equal_bounds",horizon=50,learn=false},uniform,round_robin'
 	@$(BIN)/mmfl compare experiments/equal_bounds.toml --seeds 0-4 --out runs/equal_bounds/equal_bounds \
 		--vary 'allocator=fed_fair,{kind="fed_fair",alpha=8.0},equal_bounds,{kind="equal_bounds",horizon=50},uniform,round_robin'
+
+plan_error: .venv/run.stamp  ## slow (20 minutes): plans beside runs that were really trained, and how wrong they were
+	@$(BIN)/python scripts/plan_error.py
 
 bench: .venv/run.stamp .venv-bench/stamp  ## slow (45 minutes, idle cores): us, Flower, pfl and bare loops side by side
 	@$(BIN)/python benchmarks/speed.py --peers .venv-bench/bin/python --out benchmarks/results/speed.json

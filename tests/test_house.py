@@ -49,8 +49,8 @@ def test_the_package_offers_what_it_says():
 @pytest.mark.parametrize(
     "module",
     [
-        *("mmfl", "mmfl.allocate", "mmfl.aggregate", "mmfl.runs.runner", "mmfl.report"),
-        *("mmfl.cli", "mmfl.market", "mmfl.theory"),
+        *("mmfl", "mmfl.allocate", "mmfl.aggregate", "mmfl.planning", "mmfl.runs.runner"),
+        *("mmfl.report", "mmfl.theory", "mmfl.cli", "mmfl.market"),
     ],
 )
 def test_it_is_light_to_import(module):

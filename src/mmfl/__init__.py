@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.loop import Rounds, rounds
+    from mmfl.planning.whatif import plan
     from mmfl.runs.result import Run
     from mmfl.runs.runner import run
     from mmfl.sweeps.compare import compare
 
-__all__ = ["Experiment", "Rounds", "Run", "__version__", "compare", "rounds", "run"]
+__all__ = ["Experiment", "Rounds", "Run", "__version__", "compare", "plan", "rounds", "run"]
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _HOMES = {
     "Rounds": "mmfl.loop",
     "Run": "mmfl.runs.result",
     "compare": "mmfl.sweeps.compare",
+    "plan": "mmfl.planning.whatif",
     "rounds": "mmfl.loop",
     "run": "mmfl.runs.runner",
 }

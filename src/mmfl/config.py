@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
@@ -294,12 +295,17 @@ def dump(value: Any) -> Any:
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return [dump(item) for item in value] if isinstance(value, tuple | list) else value
     table = {}
-    hints = typing.get_type_hints(type(value), include_extras=True)
+    hints = _hints(type(value))
     for field in dataclasses.fields(value):
         item = getattr(value, field.name)
         if item is not None and item != {}:
             table[field.name] = _dumped(item, hints[field.name])
     return table
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def _dumped(item: Any, hint: Any) -> Any:

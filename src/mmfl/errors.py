@@ -3,7 +3,8 @@
     MmflError                   one clear sentence; the command line prints it and exits with 2
     ├── InputError              a value from outside breaks a rule (also a ValueError)
     │   ├── ConfigError         ... in an experiment file or a ``--set``
-    │   └── DataError           ... in a data set or in the way it is partitioned
+    │   ├── DataError           ... in a data set or in the way it is partitioned
+    │   └── NobodyError         ... and leaves no client that could train anything
     ├── EngineError             the machinery that trains could not do its work
     ├── FetchError              a data set could not be fetched: network, disk, npm
     ├── ResourceError           the machine has too little memory for what is asked
@@ -27,6 +28,7 @@ __all__ = [
     "InputError",
     "MmflError",
     "MmflWarning",
+    "NobodyError",
     "ResourceError",
     "StoreError",
     "did_you_mean",
@@ -62,6 +64,10 @@ class ConfigError(InputError):
 
 class DataError(InputError):
     """A data set is missing or malformed, or cannot be partitioned as asked."""
+
+
+class NobodyError(InputError):
+    """Nobody is left to train: no client holds data, or is recruited, or is ever active."""
 
 
 class EngineError(MmflError):

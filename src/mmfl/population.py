@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mmfl.allocate import Assignments, View
 from mmfl.data.federation import Federation
-from mmfl.errors import InputError
+from mmfl.errors import NobodyError
 from mmfl.faults import Offenders
 from mmfl.memory import Need, refuse
 from mmfl.recruiting import Recruited, recruit
@@ -58,12 +58,12 @@ class Population:
             places = np.flatnonzero(recruited.able.any(axis=1))
         count = len(federation.clients) if places is None else len(places)
         if count == 0:
-            raise InputError("no client holds data of any task, so nothing can be trained")
+            raise NobodyError("no client holds data of any task, so nothing can be trained")
         if isinstance(experiment.clients.active, float) and not round(
             experiment.clients.active * count
         ):
             who = "that hold data" if recruited is None else "that are recruited"
-            raise InputError(
+            raise NobodyError(
                 f"clients.active = {experiment.clients.active:g} of {count} clients {who} leaves "
                 "nobody active; raise it"
             )

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import Family, component
-from mmfl.errors import InputError, MmflWarning, did_you_mean
+from mmfl.errors import InputError, MmflWarning, NobodyError, did_you_mean
 from mmfl.files import read
 from mmfl.market import MECHANISMS, Bids, Mechanism, Recruitment, simulated_bids
 from mmfl.market.sources import DISTRIBUTIONS, Csv, Distribution
@@ -210,7 +210,7 @@ def recruit(experiment: Experiment, federation: Federation) -> Recruited | None:
         if settings.empty == "stop":
             raise InputError(_why_empty(settings, outcome, empty[0]))
         del kept[max(empty, key=lambda place: (entry[kept[place]], place))]
-    raise InputError("the auction recruits nobody who could train any of the tasks")
+    raise NobodyError("the auction recruits nobody who could train any of the tasks")
 
 
 def _columns(bids: Bids, kept: list[int]) -> Bids:

@@ -182,7 +182,7 @@ class Task:
         partition: Which client has which examples.
         loss: What local training minimises.
         metric: What the task is judged by; by default what suits the loss.
-        target: The metric to reach, for the score "distance".
+        target: The metric to reach, for the score "distance" and for plans.
         normalize: How examples are scaled.
         augment: Random crops and flips of training images.
         warm_start: A safetensors file with the first weights.

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -22,6 +20,7 @@ from mmfl.market import (
     value_threshold,
 )
 from mmfl.report.auctions import comparison, draw_comparison, draw_supply, supply
+from pictures import assert_tidy, said
 
 FIVE = Bids(
     [[0.25, 0.4], [None, 0.3], [0.1, 0.55], [0.35, None], [0.2, 0.9]],
@@ -43,36 +42,6 @@ MECHANISMS = {
 def made(budgets=(1, 2, 3), seeds=3, clients=30):
     tables = {s: Bids(np.random.default_rng(s).random((clients, 2))) for s in range(seeds)}
     return contest(MECHANISMS, tables, budgets)
-
-
-def words(figure):
-    """All texts, also the numbers beside axes."""
-    return [text for text in figure.findobj(lambda a: hasattr(a, "get_text")) if text.get_text()]
-
-
-def said(figure):
-    return " ".join(" ".join(text.get_text().split()) for text in words(figure))
-
-
-def boxes(figure):
-    texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
-    renderer = figure.canvas.get_renderer()
-    return [(text.get_text(), text.get_window_extent(renderer)) for text in texts]
-
-
-def assert_tidy(figure):
-    """No text overlaps another, or leaves the page."""
-    found = boxes(figure)
-    for (one, a), (two, b) in itertools.combinations(found, 2):
-        across = min(a.x1, b.x1) - max(a.x0, b.x0)
-        along = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert across < 2 or along < 4, (one, two)
-    width, height = figure.canvas.get_width_height()
-    for text, box in found:
-        assert box.x0 >= 0, text
-        assert box.y0 >= 0, text
-        assert box.x1 <= width, text
-        assert box.y1 <= height, text
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.SVG", "a.pdf"])

@@ -10,7 +10,7 @@ from typing import TextIO
 import typer
 
 from mmfl import __version__
-from mmfl.cli import auction, check, compare, data, profile, run, status
+from mmfl.cli import auction, check, compare, data, plan, profile, run, status
 from mmfl.errors import MmflError, MmflWarning
 from mmfl.memory import ran_out
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
+app.command("plan")(plan.plan)
 app.command("check")(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)

@@ -17,7 +17,7 @@ from mmfl.market.sources import Csv
 from mmfl.sentences import short
 from mmfl.sweeps.variants import read_seeds
 
-__all__ = ["FIXED", "Options", "Source", "amounts", "contenders", "kind_of"]
+__all__ = ["FIXED", "Options", "Source", "amounts", "contenders", "kind_of", "numbers"]
 
 FIXED = ("budget_fair", "greedy_within_budget", "random_within_budget")
 """Mechanisms that give each task a fixed share of the budget."""
@@ -172,6 +172,15 @@ def contenders(
 
 def amounts(text: str, option: str) -> list[float]:
     """Amounts from "10,20,29", "1-60" (whole steps) or both."""
+    found = numbers(text, option, "amounts like 10,20,29 or 1-60")
+    for amount in found:
+        if not 0 < amount < float("inf"):
+            raise InputError(f"{option} must be finite and > 0, got {amount:g}")
+    return found
+
+
+def numbers(text: str, option: str, such: str) -> list[float]:
+    """Numbers from "1,2.5,inf", "1-5" (whole steps) or both; `such` says what is asked for."""
     found: list[float] = []
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,15})\s*-\s*(\d{1,15})\s*", part)
@@ -181,10 +190,5 @@ def amounts(text: str, option: str) -> list[float]:
         try:
             found.append(float(part))
         except ValueError:
-            raise InputError(
-                f"{option} takes amounts like 10,20,29 or 1-60, got {short(text)}"
-            ) from None
-    for amount in found:
-        if not 0 < amount < float("inf"):
-            raise InputError(f"{option} must be finite and > 0, got {amount:g}")
+            raise InputError(f"{option} takes {such}, got {short(text)}") from None
     return found

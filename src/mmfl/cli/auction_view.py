@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
 from mmfl.market.bids import SLACK
-from mmfl.report.words import amount, amounts, counts
+from mmfl.report.words import amount, amounts, counts, thinned
 
 if TYPE_CHECKING:
     from mmfl.market import Recruitment
@@ -26,9 +26,10 @@ __all__ = [
     "outcome_data",
     "progress",
     "show_audit",
+    "show_columns",
     "show_contest",
     "show_outcome",
-    "thinned",
+    "terminal",
 ]
 
 T = TypeVar("T")
@@ -37,11 +38,12 @@ T = TypeVar("T")
 _BUDGETS = 12  # rows of a table of budgets, at most
 
 
-def _console() -> Console:
+def terminal() -> Console:
+    """Standard output; where it is no terminal, wide enough for every table."""
     return Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
 
 
-def _show(
+def show_columns(
     console: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], *, names: bool = True
 ) -> None:
     """A table: a column of names (cut if there is no room) or numbers, and columns of numbers.
@@ -140,7 +142,7 @@ def show_outcome(
     outcome: Recruitment, title: str, budget: float | None, share: float | None
 ) -> None:
     """A row per task; `share`: what each task may spend, if that is fixed."""
-    console = _console()
+    console = terminal()
     console.print(title, soft_wrap=True)
     tasks = range(len(outcome.bids.tasks))
     spend = [*outcome.spend.tolist(), outcome.spent]
@@ -172,9 +174,9 @@ def show_outcome(
     won = sum(len(rows) for rows in outcome.winners)
     table.append(["all", "", f"{won:,}", "", "", "", spent[-1], left[-1]])
     if budget is None:
-        _show(console, titles, [row[:-1] for row in table])
+        show_columns(console, titles, [row[:-1] for row in table])
     else:
-        _show(console, [*titles, "left"], table)
+        show_columns(console, [*titles, "left"], table)
     why = {
         "exhausted": "a task has no further willing client",
         "budget": "the money does not suffice for more",
@@ -189,15 +191,17 @@ def show_contest(found: Contest) -> None:
 
     There are no more than about a dozen budgets in a table; who wants all takes the data.
     """
-    console = _console()
+    console = terminal()
     titles = [name.replace("_", "\n").replace(" ", "\n") for name in found.mechanisms]
     if len(found.budgets) == 1:
-        _show(console, [f"budget {amount(found.budgets[0])}", *titles], _by_task(found))
+        show_columns(console, [f"budget {amount(found.budgets[0])}", *titles], _by_task(found))
     else:
         shown = thinned(found.budgets, _BUDGETS)
         for what, quantity in (("min take-up", "min_take_up"), ("difference", "difference")):
             console.print(f"{what}, by budget")
-            _show(console, ["budget", *titles], _by_budget(found, shown, quantity), names=False)
+            show_columns(
+                console, ["budget", *titles], _by_budget(found, shown, quantity), names=False
+            )
             console.print()
     for note in _notes(found):
         console.print(note, soft_wrap=True)
@@ -231,23 +235,6 @@ def _by_budget(found: Contest, budgets: Sequence[float], quantity: str) -> list[
         columns.append([next(texts) + ("!" if o else pad) for o in over])
     rows = zip(amounts(budgets), *columns, strict=True)
     return [list(row) for row in rows]
-
-
-def thinned(budgets: Sequence[float], most: int) -> list[float]:
-    """At most `most` of the budgets: the round ones, if there are some, else at equal steps.
-
-    >>> thinned(range(1, 61), 12)
-    [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60]
-    """
-    if len(budgets) <= most:
-        return list(budgets)
-    unit = 10.0 ** math.floor(math.log10(budgets[-1] / most))
-    for step in (unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit):
-        found = [b for b in budgets if math.isclose(b / step, round(b / step))]
-        if 0.7 * most <= len(found) <= most:
-            return found
-    last = len(budgets) - 1
-    return [budgets[round(place * last / (most - 1))] for place in range(most)]
 
 
 def _notes(found: Contest) -> list[str]:
@@ -295,7 +282,7 @@ def audit_data(found: Audit) -> dict[str, Any]:
 
 def show_audit(found: Audit) -> None:
     """A line per property."""
-    console = _console()
+    console = terminal()
     outcome = found.outcome
     if found.budget is None:
         console.print(f"within budget: it has none; {amount(outcome.spent)} is spent")

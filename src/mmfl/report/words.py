@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-__all__ = ["amount", "amounts", "broken", "counts", "escaped", "number"]
+__all__ = ["amount", "amounts", "broken", "counts", "escaped", "number", "thinned"]
 
 
 def number(value: float, decimals: int, *, sign: bool = False) -> str:
@@ -104,3 +104,20 @@ def _lines(text: str, width: int, marks: tuple[str, ...]) -> list[str]:
 def escaped(name: str) -> str:
     """A name as it may stand in Markdown."""
     return re.sub(r"([\\|*<>`\[\]])", r"\\\1", " ".join(name.split()))
+
+
+def thinned(budgets: Sequence[float], most: int) -> list[float]:
+    """At most `most` of the budgets: the round ones, if there are some, else at equal steps.
+
+    >>> thinned(range(1, 61), 12)
+    [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60]
+    """
+    if len(budgets) <= most:
+        return list(budgets)
+    unit = 10.0 ** math.floor(math.log10(budgets[-1] / most))
+    for step in (unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit):
+        found = [b for b in budgets if math.isclose(b / step, round(b / step))]
+        if 0.7 * most <= len(found) <= most:
+            return found
+    last = len(budgets) - 1
+    return [budgets[round(place * last / (most - 1))] for place in range(most)]

@@ -20,7 +20,7 @@ from mmfl.runs.awards import Hiring, hiring
 from mmfl.runs.faults import Tally, quarantined, tallies
 from mmfl.runs.store import RunStore
 
-__all__ = ["Run", "status_of"]
+__all__ = ["Run", "no_nan", "status_of"]
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Run:
                 "paid": self.hiring.paid,
                 "min_take_up": self.hiring.min_take_up,
             }
-        return json.dumps(_no_nan(found))
+        return json.dumps(no_nan(found))
 
 
 def status_of(meta: Mapping[str, str]) -> str:
@@ -207,8 +207,10 @@ def status_of(meta: Mapping[str, str]) -> str:
     return status
 
 
-def _no_nan(value: Any) -> Any:
-    """JSON has no NaN: what was not measured is null."""
+def no_nan(value: Any) -> Any:
+    """As JSON has it, which has no NaN and no infinity: what was not measured is null."""
     if isinstance(value, dict):
-        return {key: _no_nan(inner) for key, inner in value.items()}
+        return {key: no_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [no_nan(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

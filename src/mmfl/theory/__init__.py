@@ -41,6 +41,7 @@ from mmfl.theory.selection import (
     skew_bounds,
     square_weight_term,
 )
+from mmfl.theory.starving import expected_clients, expected_take_up, starvation_probability
 
 __all__ = [
     "Constants",
@@ -49,6 +50,8 @@ __all__ = [
     "allocation_probabilities",
     "auction_bound",
     "corollary_bound",
+    "expected_clients",
+    "expected_take_up",
     "expected_weights",
     "gamma_gap",
     "inverse_size_term",
@@ -68,5 +71,6 @@ __all__ = [
     "selection_skew",
     "skew_bounds",
     "square_weight_term",
+    "starvation_probability",
     "t_step_bound",
 ]

@@ -1,0 +1,154 @@
+"""``mmfl plan``: what alphas and budgets will do, before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mmfl.cli.options import (
+    AllowImports,
+    Config,
+    DataDir,
+    Json,
+    Sets,
+    allowed,
+    stopped_by_signals,
+)
+from mmfl.errors import InputError, StoreError
+
+__all__ = ["plan"]
+
+_OPTIONS = ("alpha", "beta", "budget", "difficulty", "draws", "run", "target")
+
+
+def plan(
+    config: Config,
+    alpha: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Of the allocator, such as 1,2,3,5; else its own."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", "-b", metavar="LIST", help="Of the auction, such as 10,20,29."),
+    ] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="A run, or a folder of mmfl compare, whose curves tell how hard each task is "
+            "after so much work (repeatable).",
+        ),
+    ] = None,
+    difficulty: Annotated[
+        str | None,
+        typer.Option(metavar="TASK=F,...", help="How hard each task is, instead of --run."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="M or TASK=M,...",
+            help="The metric to reach; by default each task's own. Needs --run.",
+        ),
+    ] = None,
+    beta: Annotated[
+        float | None,
+        typer.Option(
+            help="A round with n clients is worth n^BETA, 0 to 1; by default what the runs tell, "
+            "if they had different numbers of clients in a round, else 0.25.",
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(help="How often each alpha and budget is drawn.")] = 50,
+    figure: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    set_: Sets = None,
+    data_dir: DataDir = None,
+    allow_imports: AllowImports = False,
+    json: Json = False,
+) -> None:
+    """Tell what alphas and budgets will do: clients, take-up, spend, starving, rounds to a target.
+
+    Trains nothing: the round loop runs with an engine that looks results up.
+    """
+    from mmfl.cli.auction_input import amounts, numbers
+    from mmfl.cli.auction_view import progress
+    from mmfl.experiment import Experiment
+    from mmfl.planning.whatif import Planning
+
+    if figure is not None:
+        from mmfl.report.saving import check_path
+
+        check_path(figure)
+    alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
+    budgets = [] if budget is None else amounts(budget, "--budget")
+    hard = None if difficulty is None else _by_task(difficulty, "--difficulty takes fashion=0.4")
+    imports = allowed(allow_imports, config)
+    experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
+    with _options_named():
+        planning = Planning.of(
+            experiment,
+            alphas=alphas,
+            budgets=budgets,
+            runs=run or (),
+            difficulty=hard,
+            targets=None if target is None else _target(target),
+            beta=beta,
+            draws=draws,
+            data_dir=data_dir,
+        )
+    stopped = stopped_by_signals(lambda: "before the plan was drawn")
+    with stopped, progress("planning", planning.steps) as followed:
+        found = planning.gathered(followed(planning.trials()))
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(found.data()))
+    else:
+        from mmfl.cli.plan_view import show_plan
+
+        show_plan(found)
+    if figure is not None:
+        from mmfl.report.plans import outlook
+
+        outlook(found, figure, title=config.stem)
+        if not json:
+            typer.echo(f"wrote {figure}")
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """What is wrong with a value is said of the option that gave it."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"--run: {error}") from None
+    except InputError as error:
+        named = str(error).partition(" ")[0].rstrip(":") in _OPTIONS
+        raise type(error)(f"--{error}" if named else str(error)) from None
+
+
+def _by_task(text: str, rule: str) -> dict[str, float]:
+    """From "fashion=0.4,digits=0.1" to numbers by task; `rule` begins with the option."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        try:
+            number = float(value)
+        except ValueError:
+            equals = ""
+        if not name or not equals:
+            raise InputError(f"{rule},digits=0.1 and the like, got {text!r}")
+        if name in found:
+            raise InputError(f"{rule.partition(' ')[0]}: task {name!r} is given twice")
+        found[name] = number
+    return found
+
+
+def _target(text: str) -> float | dict[str, float]:
+    """One number for all tasks, or one by task."""
+    try:
+        return float(text)
+    except ValueError:
+        return _by_task(text, "--target takes a number, or fashion=0.4")

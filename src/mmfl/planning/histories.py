@@ -1,0 +1,162 @@
+"""Runs as planning reads them: from run directories to the histories of an experiment's tasks."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmfl.config import dump
+from mmfl.errors import InputError, StoreError
+from mmfl.experiment import Experiment
+from mmfl.objectives import METRICS
+from mmfl.planning.learning import History, Learning
+from mmfl.runs.store import RunStore
+
+__all__ = ["Told", "histories_in", "learnt", "run_folders"]
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What runs tell of an experiment's tasks.
+
+    Attributes:
+        folders: The run directories.
+        tasks: By task, how it learns.
+        notes: What a person should know about it, a sentence each.
+    """
+
+    folders: tuple[Path, ...]
+    tasks: dict[str, Learning]
+    notes: tuple[str, ...]
+
+
+def run_folders(given: str | Path) -> list[Path]:
+    """A run directory itself, or those in a folder of `mmfl compare` (or in a folder of runs)."""
+    folder = Path(given)
+    if (folder / "run.sqlite").is_file() or not folder.is_dir():
+        return [folder]
+    found = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
+    if not found:
+        raise StoreError(
+            f"{str(folder)!r} holds no run (neither it nor its folders have run.sqlite)"
+        )
+    return sorted(found)
+
+
+def learnt(
+    experiment: Experiment, runs: Iterable[str | Path], *, beta: float | None = None
+) -> Told:
+    """Read runs, finished or not, and fit how each task of the experiment learns.
+
+    Args:
+        experiment: Whose tasks; a run must have them all, with the same metrics and score.
+        runs: Run directories, or folders of several.
+        beta: The power of a round's clients in the work that they do; by default what runs tell.
+    """
+    experiment = experiment.resolved()
+    folders = tuple(dict.fromkeys(folder for given in runs for folder in run_folders(given)))
+    histories: dict[str, list[History]] = {task.name: [] for task in experiment.tasks}
+    unlike: dict[str, list[str]] = {}
+    for folder in folders:
+        stored = _experiment_in(folder)
+        if stored.get("score") != dump(experiment)["score"]:
+            raise InputError(
+                f"run {str(folder)!r} scored tasks by {_kind(stored.get('score'))}, the experiment "
+                f"does by {_kind(dump(experiment)['score'])}: its difficulties are others"
+            )
+        for name, keys in _differences(stored, dump(experiment)).items():
+            unlike.setdefault(name, []).extend(keys)
+        for name, history in histories_in(folder, experiment).items():
+            histories[name].append(history)
+    tasks = {}
+    for task in experiment.tasks:
+        assert task.metric is not None  # the experiment is resolved
+        try:
+            tasks[task.name] = Learning.of(
+                histories[task.name],
+                better=task.metric.better,
+                bounds=task.metric.bounds,
+                beta=beta,
+            )
+        except InputError:
+            said = "the run" if len(folders) == 1 else f"none of the {len(folders)} runs"
+            never = "never trained it" if len(folders) == 1 else "trained it"
+            raise InputError(f"run: task {task.name!r} has no curve: {said} {never}") from None
+    notes = [
+        f"Task {name} learns in the runs with another {' and '.join(dict.fromkeys(keys))} than in "
+        "the experiment: its curve may be another."
+        for name, keys in unlike.items()
+    ]
+    return Told(folders, tasks, tuple(notes))
+
+
+def _experiment_in(folder: Path) -> dict[str, Any]:
+    """The stored experiment as plain tables."""
+    RunStore.open(folder).close()  # says what is wrong with it
+    try:
+        return tomllib.loads((folder / "experiment.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"cannot read the run in {str(folder)!r}: {reason}") from None
+
+
+def _differences(stored: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By task, the keys that decide how it learns and are not the same."""
+    theirs = {task.get("name"): task for task in stored.get("tasks", [])}
+    found = {}
+    for task in ours["tasks"]:
+        other = theirs.get(task["name"], task)
+        keys = ("dataset", "model", "loss", "normalize", "augment", "warm_start", "partition")
+        unlike = [key for key in keys if task.get(key) != other.get(key)]
+        local, mine = ({**t["local"], **own.get("local", {})} for t, own in
+                       ((stored, other), (ours, task)))  # fmt: skip
+        unlike += [
+            f"local.{key}" for key in sorted(local | mine) if local.get(key) != mine.get(key)
+        ]
+        if unlike:
+            found[task["name"]] = unlike
+    return found
+
+
+def _kind(score: Any) -> str:
+    return repr(score["kind"] if isinstance(score, Mapping) and "kind" in score else score)
+
+
+def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
+    """From task to its history in a run; the experiment is resolved."""
+    with closing(RunStore.open(folder)) as store:
+        known = {name: (number, kind) for number, name, kind, _ in store.tasks()}
+        found = {}
+        for task in experiment.tasks:
+            wanted = METRICS.kind_of(task.metric)
+            if task.name not in known:
+                raise InputError(f"run {str(folder)!r} has no task {task.name!r}")
+            number, kind = known[task.name]
+            if kind != wanted:
+                raise InputError(
+                    f"run {str(folder)!r} judges task {task.name!r} by {kind}, the experiment does "
+                    f"by {wanted}"
+                )
+            rows = store.rows(
+                "SELECT clients, difficulty, CASE fresh WHEN 1 THEN metric END FROM round_task "
+                "JOIN round USING (round) WHERE task = ? ORDER BY round",
+                number,
+            )
+            if not rows:
+                raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
+            clients, difficulty, metric = zip(*rows, strict=True)
+            found[task.name] = History(
+                np.array(clients, np.int64), _floats(difficulty), _floats(metric)
+            )
+    return found
+
+
+def _floats(values: Iterable[float | None]) -> Any:
+    return np.array([math.nan if value is None else value for value in values], np.float64)

@@ -1,0 +1,174 @@
+"""An engine that trains nothing: the round loop itself then plans, at about a millisecond a round.
+
+A task's model is two numbers: the work done on it so far, U_s, and the power beta_s with which the
+clients of a round add to it. A turn returns at once; the aggregator `Work` adds n_t^beta_s for the
+n_t updates that were accepted; an evaluation reads the difficulty f_s and the metric off what is
+known of the task (`Tutor`). Everything else in a round is real: recruitment, active clients,
+eligibility, allocation, faults and checks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from mmfl.aggregate import Checks
+from mmfl.config import component
+from mmfl.data.federation import Federation
+from mmfl.engines.base import Ids
+from mmfl.errors import EngineError
+from mmfl.evaluate import Loss
+from mmfl.experiment import Experiment
+from mmfl.params import Layout, Params
+from mmfl.updates import ClientUpdate, Evaluation, Job, Split
+
+__all__ = ["Fixed", "Surrogate", "Tutor", "Work", "rehearsed", "work_of"]
+
+_LAYOUT = Layout((("work", (1,)), ("beta", (1,))))
+_UPDATE = Params(_LAYOUT, np.ones(2, np.float32))
+
+
+class Tutor(Protocol):
+    """What is known of a task: how hard it is after so much work."""
+
+    @property
+    def beta(self) -> float:
+        """A round with n clients adds n^beta to the work."""
+        ...
+
+    def difficulty(self, work: float) -> float:
+        """f_s after this work."""
+        ...
+
+    def metric(self, work: float) -> float:
+        """The metric after this work; NaN if it is not known."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A task that is always as hard as this."""
+
+    level: float
+    beta: ClassVar[float] = 1.0
+
+    def difficulty(self, work: float) -> float:
+        """Always the same."""
+        return self.level
+
+    def metric(self, work: float) -> float:
+        """Not known."""
+        return math.nan
+
+
+@component
+class Work:
+    """U_s <- U_s + n_t^beta_s, n_t the number of accepted updates, whatever is in them."""
+
+    mergeable: ClassVar[Literal[False]] = False
+
+    def aggregate(
+        self, params: Params, updates: Iterable[ClientUpdate], difficulty: float, state: Any
+    ) -> tuple[Params, Any]:
+        """One round's work; without updates, none."""
+        clients = sum(1 for _ in updates)
+        work, beta = params.flat.tolist()
+        done = work + clients**beta if clients else work
+        return Params(params.layout, np.array([done, beta], np.float32)), state
+
+
+def work_of(params: Params) -> float:
+    """U_s, from a task's model."""
+    return float(params.flat[0])
+
+
+def rehearsed(experiment: Experiment, seed: int) -> Experiment:
+    """The experiment as a `Surrogate` serves it: who trains what is decided as in the original.
+
+    Difficulties are read off directly (the score "loss", of an evaluation whose loss they are) and
+    every round, by the server. A task that recruits nobody is left out, and does not end the plan.
+    """
+    recruitment = experiment.recruitment
+    if recruitment is not None:
+        recruitment = dataclasses.replace(recruitment, empty="leave_out")
+    return dataclasses.replace(
+        experiment.resolved(),
+        seed=seed,
+        score=Loss(),
+        score_source="server",
+        score_split="test",
+        recruitment=recruitment,
+        aggregator=Work(),
+        checks=Checks(max_norm=math.inf),
+    )
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """An `Engine` for a rehearsed experiment.
+
+    Attributes:
+        experiment: As `rehearsed` makes it.
+        federation: Who is there; it may be that of another seed.
+        tutors: By task, what is known of it.
+    """
+
+    experiment: Experiment
+    federation: Federation
+    tutors: Mapping[str, Tutor]
+    merges: ClassVar[bool] = False
+    workers: ClassVar[int] = 1
+
+    def data(self) -> dict[str, str]:
+        """None is held."""
+        return {}
+
+    def prepare(self, experiment: Experiment) -> None:
+        """There is only the one."""
+        raise EngineError("a surrogate serves one experiment only")
+
+    def initial(self) -> dict[str, Params]:
+        """No work done yet."""
+        return {
+            task: Params(_LAYOUT, np.array([0.0, self.tutors[task].beta], np.float32))
+            for task in self.federation.tasks
+        }
+
+    def train(
+        self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
+    ) -> Iterator[ClientUpdate]:
+        """A turn is over when it begins; it processes as many examples as a real one."""
+        clients = np.array([job.address.client for job in jobs], np.int64)
+        sizes = self.federation.sizes(clients)
+        column = {task: number for number, task in enumerate(self.federation.tasks)}
+        loss = {
+            task: self.tutors[task].difficulty(work_of(weights)) for task, weights in params.items()
+        }
+        for row, job in enumerate(jobs):
+            task = job.address.task
+            held = int(sizes[row, column[task]])
+            yield ClientUpdate(
+                address=job.address,
+                delta=_UPDATE,
+                examples=held,
+                samples=job.work.samples_with(held),
+                loss_before=loss[task],
+                loss_after=loss[task],
+                norm=1.0,
+            )
+
+    def evaluate(
+        self, params: Mapping[str, Params], split: Split, clients: Mapping[str, Ids] | None = None
+    ) -> Iterator[Evaluation]:
+        """The difficulty, as the loss, and the metric after the work done."""
+        for task, weights in params.items():
+            tutor, work = self.tutors[task], work_of(weights)
+            yield Evaluation(task, 1, tutor.difficulty(work), tutor.metric(work))
+
+    def close(self) -> None:
+        """Nothing is held."""

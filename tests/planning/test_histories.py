@@ -1,0 +1,125 @@
+"""What planning reads of runs, and which runs it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mmfl
+from crowd import TASKS, Crowd, experiment
+from helpers import one_line
+from mmfl import Experiment
+from mmfl.errors import InputError, StoreError
+from mmfl.evaluate import Loss
+from mmfl.models import Mlp
+from mmfl.planning.histories import learnt, run_folders
+from mmfl.planning.surrogate import Surrogate, rehearsed
+from mmfl.runs.store import RunStore
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A task whose difficulty after so many turns is 1 / (1 + U)."""
+
+    beta: float = 1.0
+
+    def difficulty(self, work: float) -> float:
+        return 1 / (1 + work)
+
+    def metric(self, work: float) -> float:
+        return 1 - 1 / (1 + work)
+
+
+def stored(folder: Path, made: Experiment, seed: int = 0, rounds: int | None = None) -> Path:
+    """A run directory as a real run leaves it, of tasks whose curves are known."""
+    again = rehearsed(made, seed)
+    engine = Surrogate(again, Crowd(np.full((12, 3), 5)), dict.fromkeys(TASKS, Known()))
+    store = RunStore.create(folder, dataclasses.replace(made.resolved(), seed=seed))
+    for state, record in mmfl.rounds(again, engine=engine):
+        if rounds is None or record.round <= rounds:
+            store.add(state, record)
+    store.note(status="finished")
+    store.close()
+    return folder
+
+
+@pytest.fixture
+def made() -> Experiment:
+    return dataclasses.replace(experiment(), rounds=30)
+
+
+def test_a_run_tells_the_curves_of_its_tasks(tmp_path, made):
+    folder = stored(tmp_path / "run", made)
+    told = learnt(made, [folder])
+    assert told.folders == (folder,)
+    assert told.notes == ()
+    for learning in told.tasks.values():
+        assert not learning.told
+        assert learning.hardness.end > 30
+        end = learning.hardness.end
+        assert learning.difficulty(0.0) > learning.difficulty(end / 2) > learning.difficulty(end)
+        assert learning.metric(end) == pytest.approx(1 - learning.difficulty(end))
+
+
+def test_a_folder_of_runs_is_all_of_them_and_they_tell_beta(tmp_path, made):
+    for name, active in (("few", 0.25), ("many", 1.0)):
+        some = dataclasses.replace(made, clients=dataclasses.replace(made.clients, active=active))
+        for seed in (0, 1):
+            stored(tmp_path / "out" / name / f"seed-{seed}", some, seed)
+    assert len(run_folders(tmp_path / "out")) == 4
+    assert len(run_folders(tmp_path / "out" / "few")) == 2
+    told = learnt(made, [tmp_path / "out", tmp_path / "out" / "few"])  # none counts twice
+    assert len(told.folders) == 4
+    for learning in told.tasks.values():
+        assert learning.told
+        assert learning.beta == pytest.approx(1.0, abs=0.1)
+
+
+def test_what_is_no_run_and_a_run_without_rounds_are_refused(tmp_path, made):
+    (tmp_path / "empty").mkdir()
+    assert "holds no run" in one_line(StoreError, lambda: learnt(made, [tmp_path / "empty"]))
+    assert "holds no run" in one_line(StoreError, lambda: learnt(made, [tmp_path / "nowhere"]))
+    none = stored(tmp_path / "none", made, rounds=0)
+    assert "no finished round yet" in one_line(StoreError, lambda: learnt(made, [none]))
+    (tmp_path / "none" / "experiment.toml").write_text("rounds = = 2")
+    assert "cannot read the run" in one_line(StoreError, lambda: learnt(made, [none]))
+
+
+def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):
+    folder = stored(tmp_path / "run", made)
+    text = made.to_toml().replace('name = "b"', 'name = "z"')
+    said = one_line(InputError, lambda: learnt(Experiment.from_toml(text), [folder]))
+    assert said == f"run {str(folder)!r} has no task 'z'"
+    other = dataclasses.replace(made, score=Loss())
+    assert "scored tasks by 'error', the experiment does by 'loss'" in one_line(
+        InputError, lambda: learnt(other, [folder])
+    )
+    judged = Experiment.from_toml(made.to_toml(), sets=["tasks.a.metric={kind='top_k', k=2}"])
+    assert "judges task 'a' by accuracy, the experiment does by top_k" in one_line(
+        InputError, lambda: learnt(judged, [folder])
+    )
+
+
+def test_a_task_that_no_run_trained_is_named(tmp_path, made):
+    folder = stored(tmp_path / "run", made)
+    store = RunStore.open(folder)
+    store.close()
+    import sqlite3
+
+    with sqlite3.connect(folder / "run.sqlite") as database:
+        database.execute("UPDATE round_task SET clients = 0 WHERE task = 1")
+    said = one_line(InputError, lambda: learnt(made, [folder]))
+    assert said == "run: task 'b' has no curve: the run never trained it"
+
+
+def test_other_settings_of_a_task_are_told(tmp_path, made):
+    folder = stored(tmp_path / "run", made)
+    a, *others = made.tasks
+    changed = dataclasses.replace(made, tasks=(dataclasses.replace(a, model=Mlp([9])), *others))
+    changed = Experiment.from_toml(changed.to_toml(), sets=["tasks.b.lr=0.5"])
+    notes = learnt(changed, [folder]).notes
+    assert notes[0].startswith("Task a learns in the runs with another model than in the")
+    assert notes[1].startswith("Task b learns in the runs with another local.lr than in the")
