@@ -11,7 +11,7 @@ import convex
 import mmfl
 from mmfl.allocate import allocation_probabilities
 from mmfl.errors import InputError
-from mmfl.laboratory import Course, Quadratic, Setting, gathered, measure, walk
+from mmfl.laboratory import Course, Quadratic, Setting, Walk, gathered, measure, walk
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +28,18 @@ def found(setting: Setting) -> dict[str, Course]:
 def test_the_corrected_bounds_lie_above_what_is_measured(found):
     for course in found.values():
         assert course.T == 20
-        assert (course.error[1:] < course.corrected[1:]).all()
-        assert (course.error[1:] < course.recursion[1:]).all()
+        assert (course.error.mean[1:] < course.corrected[1:]).all()
+        assert (course.error.mean[1:] < course.recursion[1:]).all()
         assert (course.recursion <= course.by_steps).all()
         assert (course.recursion <= course.corrected).all()
-        assert course.error[-1] < course.error[0] / 2
+        assert course.error.mean[-1] < course.error.mean[0] / 2
 
 
 def test_logistic_tasks_train_too():
     setting = Setting(tasks={"one": convex.logistic(), "other": convex.logistic((3, 6, 9))}, T=15)
     for course in measure(setting, range(3)).values():
-        assert (course.error[1:] < course.recursion[1:]).all()
-        assert course.error[-1] < course.error[0] / 2
+        assert (course.error.mean[1:] < course.recursion[1:]).all()
+        assert course.error.mean[-1] < course.error.mean[0] / 2
 
 
 def test_only_rounds_in_which_a_task_trained_are_counted(setting):
@@ -114,22 +114,49 @@ def test_the_printed_bound_fails_for_one_steep_client():
     sums = np.sqrt([walk.distance[-1] for walk in course.walks]) * 63 / 1e-3
     np.testing.assert_allclose(sums, np.round(sums), atol=1e-3)  # of 60 draws +-.001, and 3 w_0
     assert (np.round(sums) % 2 == 0).all()
-    assert course.error[-1] > 5 * course.as_printed[-1]
-    assert (course.error[1:] < course.recursion[1:]).all()
+    assert course.error.mean[-1] > 4 * course.as_printed[-1]
+    assert (course.error.mean[1:] < course.recursion[1:]).all()
     assert (course.recursion <= course.corrected).all()
+
+
+def skewed(T: int) -> Setting:
+    """One of two clients a round: 99 examples at 0 or one at 1. A steep axis is never moved on."""
+    points = [[0.0, 0.0]] * 99, [[0.0, 1.0]]
+    problem = Quadratic(clients=points, start=[0.0, 0.01], curvature=[1e4, 1.0])
+    return Setting(tasks={"skewed": problem}, tau=20, active=0.5, T=T)
+
+
+def stays(t: int) -> float:
+    """What a turn of `skewed` leaves of the way to the client's optimum."""
+    return (1.0 - 1.0 / (t + 4e4)) ** 20
 
 
 def test_the_theorem_by_rounds_fails_where_a_round_has_many_steps():
     """Unequal clients pull tau times a round, the theorem's bias term counts one: |w - w*|^2."""
-    points = [[0.0, 0.0]] * 99, [[0.0, 1.0]]
-    skewed = Quadratic(clients=points, start=[0.0, 0.01], curvature=[1e4, 1.0])
-    setting = Setting(tasks={"skewed": skewed}, tau=20, active=0.5, T=600)
-    course = measure(setting, range(2))["skewed"]
-    assert course.exact
+    T, mean, square, distance = 800, 0.01, 0.01**2, [0.0]
+    for left in map(stays, range(T)):  # E w and E w^2, exactly: each client with chance 1/2
+        square = left**2 * square + left * (1 - left) * mean + (1 - left) ** 2 / 2
+        mean = left * mean + (1 - left) / 2
+        distance.append(square - 2 * 0.01 * mean + 0.01**2)
+    still = Walk(np.zeros(T + 1), np.zeros(T + 1), np.arange(T), np.arange(T), T)
+    course = Course(skewed(T).constants("skewed"), True, T, [still] * 2)
     by_rounds, by_steps = (bound * 2 / 1e4 for bound in (course.recursion, course.by_steps))
-    assert course.distance[-1] > 1.2 * by_rounds[-1]
-    assert course.distance[-1] < by_steps[-1]
-    assert course.error[-1] < course.recursion[-1]  # L / 2 times a distance is far above it
+    assert distance[-1] > 1.5 * by_rounds[-1]
+    assert (distance < by_steps + 1e-12).all()
+    assert (distance < course.corrected * 2 / 1e4).all()
+
+
+def test_that_counter_example_is_what_the_loop_does():
+    setting, w, distance = skewed(20), 0.01, [0.0]
+    with mmfl.rounds(setting.experiment(0)) as going:
+        chosen = [
+            rec.assignments.clients.tolist() for _, (_, rec) in zip(range(20), going, strict=False)
+        ]
+    for t, (client,) in enumerate(chosen):
+        w = client + stays(t) * (w - client)
+        distance.append((w - 0.01) ** 2)
+    assert {*map(tuple, chosen)} == {(0,), (1,)}
+    np.testing.assert_allclose(walk(setting, 0)["skewed"].distance, distance, rtol=1e-3, atol=1e-12)
 
 
 def test_a_task_that_never_trains_keeps_its_start():
@@ -140,8 +167,8 @@ def test_a_task_that_never_trains_keeps_its_start():
     idle = [run for run in runs if not len(run["poor"].when)][:2]  # unless in round 1, at random
     course = gathered(setting, idle)["poor"]
     assert (course.T, course.clients, course.idle) == (0, 0.0, 1.0)
-    assert course.error.tolist() == [poor.error(poor.first)]
-    assert course.by_round.tolist() == [poor.error(poor.first)] * 7
+    assert course.error.mean.tolist() == [poor.error(poor.first)]
+    assert course.by_round.mean.tolist() == [poor.error(poor.first)] * 7
     assert len(course.corrected) == len(course.recursion) == len(course.as_printed) == 1
     assert gathered(setting, idle)["rich"].idle == 0.0
 
@@ -150,10 +177,12 @@ def test_only_as_many_rounds_are_shown_as_every_seed_has(setting):
     runs = [walk(setting, seed) for seed in range(2)]
     course = gathered(setting, runs)["wild"]
     assert course.T == setting.T < min(len(run["wild"].when) for run in runs)
-    assert course.errors.shape == (2, setting.T + 1)
+    assert course.error.rows.shape == (2, setting.T + 1)
     short = [walk(dataclasses.replace(setting, rounds=20), seed) for seed in range(2)]
     mild = gathered(setting, short)["mild"]
     assert mild.T == min(len(run["mild"].when) for run in short) < 20
-    np.testing.assert_allclose(course.standard_error, np.abs(np.diff(course.errors, axis=0)[0]) / 2)
+    np.testing.assert_allclose(
+        course.error.standard_error, np.abs(np.diff(course.error.rows, axis=0)[0]) / 2
+    )
     with pytest.raises(InputError, match="at least 2 seeds"):
         measure(setting, [0])

@@ -7,7 +7,7 @@ Siew et al., "Fair Concurrent Training of Multiple Models in Federated Learning"
 from __future__ import annotations
 
 from mmfl.laboratory.logistic import Logistic
-from mmfl.laboratory.measure import Course, Walk, gathered, measure, walk
+from mmfl.laboratory.measure import Course, Sample, Walk, gathered, measure, walk
 from mmfl.laboratory.problem import Problem, TheOutputs
 from mmfl.laboratory.quadratic import Quadratic
 from mmfl.laboratory.setting import Setting
@@ -17,6 +17,7 @@ __all__ = [
     "Logistic",
     "Problem",
     "Quadratic",
+    "Sample",
     "Setting",
     "TheOutputs",
     "Walk",
