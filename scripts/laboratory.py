@@ -1,4 +1,4 @@
-"""The convergence bounds beside what they are about: experiments/results/laboratory, and a picture.
+"""The convergence bounds beside what they bound: experiments/results/laboratory.md and a picture.
 
     python scripts/laboratory.py [--seeds 0-19] [--workers 1] [--quick] [--out FOLDER] [--plot FILE]
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import resource
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -302,7 +303,7 @@ def main(arguments: list[str] | None = None) -> None:
     wanted.add_argument("--seeds", default="0-19", help="e.g. 0-19")
     wanted.add_argument("--workers", type=int, default=1, help="processes")
     wanted.add_argument("--quick", action="store_true", help="at most 5 rounds: does it run?")
-    wanted.add_argument("--out", type=Path, default=HOUSE / "experiments/results/laboratory")
+    wanted.add_argument("--out", type=Path, default=HOUSE / "experiments/results")
     wanted.add_argument("--plot", type=Path, default=HOUSE / "docs/laboratory.png")
     given = wanted.parse_args(arguments)
     settings, seeds, made = grid(), read_seeds(given.seeds), environment_now()
@@ -311,24 +312,26 @@ def main(arguments: list[str] | None = None) -> None:
             name: dataclasses.replace(setting, T=min(5, setting.T), rounds=50)
             for name, setting in settings.items()
         }
-    started = time.perf_counter()
     found = run(settings, seeds, given.workers)
-    minutes = (time.perf_counter() - started) / 60
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    minutes = round((used.ru_utime + used.ru_stime) / 60)
     data = {
         name: {task: numbers(settings[name], task, course) for task, course in courses.items()}
         for name, courses in found.items()
     }
-    how = f"`make laboratory` (scripts/laboratory.py), seeds {given.seeds}"
-    where = f"{made['cores']} cores of an {made['processor']}"
-    head = f"{how}; {made['started'][:10]}, {minutes:.0f} minutes on {where}."
-    about = {"command": made["command"], "seeds": given.seeds, "minutes": round(minutes, 1)}
-    about |= {"date": made["started"][:10], "hardware": where, "versions": made["versions"]}
+    date, where = made["started"][:10], f"{made['cores']} cores of an {made['processor']}"
+    head = (
+        f"`make laboratory` (scripts/laboratory.py), seeds {given.seeds}; {date}, {minutes} "
+        f"minutes of processor time on {where}."
+    )
+    about = {"command": made["command"], "seeds": given.seeds, "processor_minutes": minutes}
+    about |= {"date": date, "hardware": where, "versions": made["versions"]}
     given.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"about": about, "settings": data}, indent=1) + "\n"
     (given.out / "laboratory.json").write_text(text, encoding="utf-8")
     lines = [
         "# The laboratory\n",
-        f"{head} What it means is in [docs/laboratory.md](../../../docs/laboratory.md).\n",
+        f"{head} What it means is in [docs/laboratory.md](../../docs/laboratory.md).\n",
         "## Measured errors and their bounds\n",
         *table(data),
         "\n## What holds\n",

@@ -117,6 +117,18 @@ def test_the_printed_bound_fails_for_one_steep_client():
     assert course.error.mean[-1] > 4 * course.as_printed[-1]
     assert (course.error.mean[1:] < course.recursion[1:]).all()
     assert (course.recursion <= course.corrected).all()
+    assert course.error.mean[1] == pytest.approx(course.sharper[1], rel=1e-5)  # and attained
+
+
+def test_one_local_step_has_no_drift():
+    """With tau = 1 the theorem holds without 32 tau^2 G^2, far below what it is with it."""
+    setting = Setting(tasks={"one": convex.quadratic((2, 3, 7))}, batch_size=1, active=0.7, T=40)
+    course = measure(setting, range(6))["one"]
+    scale = 2.0 / course.constants.L
+    assert (course.distance.mean[1:] < course.sharper[1:] * scale).all()
+    assert (course.sharper[1:] < course.recursion[1:] / 3).all()
+    many = dataclasses.replace(course, constants=dataclasses.replace(course.constants, tau=5.0))
+    assert (many.sharper[1:] < many.by_steps[1:] / 10).all()
 
 
 def skewed(T: int) -> Setting:
