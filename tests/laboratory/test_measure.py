@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,3 +200,14 @@ def test_only_as_many_rounds_are_shown_as_every_seed_has(setting):
     )
     with pytest.raises(InputError, match="at least 2 seeds"):
         measure(setting, [0])
+
+
+def test_ones_own_task_works_as_shown(capsys):
+    page = (Path(__file__).parents[2] / "docs/laboratory.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(block.replace("T=30", "T=5").replace("range(4)).items", "range(2)).items"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[::2]] == ["heights", "labels"]
+    for line in lines[1::2]:
+        error, _, _, _, bound = line.split()
+        assert 0 < float(error) < float(bound)
