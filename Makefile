@@ -81,7 +81,7 @@ exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tab
 manipulability: .venv/run.stamp  ## slow (11 minutes of processor time, 2 processes): who gains by lying under which auction
 	@$(BIN)/python scripts/manipulability.py --workers 2
 
-laboratory: .venv/run.stamp  ## slow (half an hour of processor time, 2 processes): convergence bounds beside measured errors
+laboratory: .venv/run.stamp  ## slow (20 minutes, 2 processes): the convergence bounds beside measured errors
 	@$(BIN)/python scripts/laboratory.py --workers 2
 
 .venv/run.stamp: pyproject.toml constraints.txt

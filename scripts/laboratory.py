@@ -46,6 +46,8 @@ ALPHAS = (1.0, 2.0, 5.0)
 EQUAL, UNEQUAL = (3,) * 5, (2, 3, 5, 8, 12)
 MORE, UNEQUAL_MORE = (12,) * 5, (4, 6, 10, 16, 24)
 WHOLE = 1 << 20  # a batch is the whole shard
+EVEN = 1 + 1e-6  # a quotient of 1, with rounding errors of float32
+REPEATED = {"alone": 10}  # so many times the seeds, where there is nothing but noise
 
 
 def quadratic(name: str, sizes: Sequence[int], spread: float) -> Quadratic:
@@ -111,7 +113,7 @@ def special() -> dict[str, Setting]:
         "alone": Setting(tasks={"steep": steep}, batch_size=1, T=1000),
         "alike": Setting(tasks={"one": alike, "other": alike}, batch_size=1, T=300),
         "idle": Setting(tasks={"poor": poor, "rich": rich}, alpha=2.0, T=10),
-        "skewed": Setting(tasks={"skewed": skewed}, tau=20, active=0.5, T=1500),
+        "skewed": Setting(tasks={"skewed": skewed}, tau=20, active=0.5, T=1000),
     }
 
 
@@ -124,7 +126,8 @@ def run(settings: Mapping[str, Setting], seeds: Sequence[int], workers: int) -> 
     with ProcessPoolExecutor(workers) as pool:
         for name, setting in settings.items():
             started = time.perf_counter()
-            walks: list[dict[str, Walk]] = list(pool.map(walk, [setting] * len(seeds), seeds))
+            own = [seed + 1000 * k for k in range(REPEATED.get(name, 1)) for seed in seeds]
+            walks: list[dict[str, Walk]] = list(pool.map(walk, [setting] * len(own), own))
             found[name] = gathered(setting, walks)
             sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
     return found
@@ -153,9 +156,6 @@ def drift(course: Course) -> float:
 
 def numbers(setting: Setting, task: str, course: Course) -> dict[str, Any]:
     """What is written down of a task."""
-    shown = np.unique(np.geomspace(1, max(course.T, 1), 25).round().astype(int))
-    shown = np.concatenate([[0], shown[shown <= course.T]])
-    scale = 2.0 / course.constants.L
     bounds = {
         "corrected": course.corrected,
         "theorem_by_rounds": course.recursion,
@@ -163,17 +163,15 @@ def numbers(setting: Setting, task: str, course: Course) -> dict[str, Any]:
         "sharper": course.sharper,
         "printed": course.as_printed,
     }
+    scale = 2.0 / course.constants.L
+    apart = {name: bounds[name] * scale for name in ("theorem_by_rounds", "theorem_by_steps")}
+    apart["sharper"] = course.sharper * scale
+    all_rounds = {"corrected": course.corollary(len(course.by_round.mean) - 1)}
     curves = {
-        "error": course.error.mean,
-        "standard_error": course.error.standard_error,
-        "distance": course.distance.mean,
-        **bounds,
+        "error": (course.error, bounds),
+        "distance": (course.distance, apart),
+        "error by all rounds": (course.by_round, all_rounds),
     }
-    found = {f"error / {name}": worst(course.error, bound) for name, bound in bounds.items()}
-    for name in ("theorem_by_rounds", "theorem_by_steps", "sharper"):
-        found[f"distance / {name}"] = worst(course.distance, bounds[name] * scale)
-    all_rounds = course.corollary(len(course.by_round.mean) - 1)
-    found["error / corrected, by all rounds"] = worst(course.by_round, all_rounds)
     return {
         "constants": dataclasses.asdict(course.constants),
         "alpha": setting.alpha,
@@ -186,10 +184,27 @@ def numbers(setting: Setting, task: str, course: Course) -> dict[str, Any]:
         "clients": course.clients,
         "idle": course.idle,
         "drift_share": drift(course),
-        "worst": found,
-        "t": shown.tolist(),
-        **{name: curve[shown].tolist() for name, curve in curves.items()},
+        "worst": {
+            f"{what} / {name}": worst(measured, bound)
+            for what, (measured, some) in curves.items()
+            for name, bound in some.items()
+        },
+        "curves": {
+            what: _points(*curve)
+            for what, curve in curves.items()
+            if what != "error by all rounds" or course.idle > 0.5
+        },
     }
+
+
+def _points(measured: Sample, bounds: Mapping[str, npt.NDArray[Any]]) -> dict[str, list[float]]:
+    """Curves at some 30 times, equally far apart on a logarithmic axis, to five digits."""
+    T = len(measured.mean) - 1
+    t = np.unique(np.geomspace(1, max(T, 1), 36).round().astype(int))
+    t = t[t <= T]
+    found = {"mean": measured.mean, "standard_error": measured.standard_error, **bounds}
+    short = {name: [float(f"{x:.5g}") for x in curve[t]] for name, curve in found.items()}
+    return {"t": t.tolist(), **short}
 
 
 def table(data: Mapping[str, Any]) -> Iterator[str]:
@@ -200,6 +215,7 @@ def table(data: Mapping[str, Any]) -> Iterator[str]:
     )
     yield f"|---|---|{'---:|' * 13}"
     for name, task, one in _each(data):
+        error = one["curves"]["error"]
         cells = [
             name if one["exact"] else f"{name} *",
             task,
@@ -207,10 +223,10 @@ def table(data: Mapping[str, Any]) -> Iterator[str]:
             f"{one['clients']:.1f}",
             f"{one['idle']:.1%}",
             one["T"],
-            f"{one['error'][-1]:.2e} ± {one['standard_error'][-1]:.0e}",
+            f"{error['mean'][-1]:.2e} ± {error['standard_error'][-1]:.0e}",
         ]
         for bound in ("corrected", "theorem_by_rounds", "sharper"):
-            cells += [_share(one["error"][-1] / one[bound][-1])]
+            cells += [_share(error["mean"][-1] / error[bound][-1])]
             cells += [_share(one["worst"][f"error / {bound}"]["quotient"])]
         cells += [_share(one["worst"]["error / printed"]["quotient"]), f"{one['drift_share']:.0%}"]
         yield f"| {' | '.join(map(str, cells))} |"
@@ -226,7 +242,7 @@ def verdicts(data: Mapping[str, Any]) -> Iterator[str]:
         wrong = [
             f"{where} {one['quotient']:.3g} (t = {one['t']}, {one['standard_errors']:.1f} s.e.)"
             for one, where in found
-            if one["quotient"] > 1
+            if one["quotient"] > EVEN
         ]
         most = _share(max(one["quotient"] for one, _ in found))
         right = len(found) - len(wrong)
@@ -238,61 +254,45 @@ def _each(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def _share(value: float) -> str:
-    return f"**{value:.3g}**" if value > 1 else f"{value:.2g}"
+    return f"**{value:.3g}**" if value > EVEN else f"{value:.2g}"
 
 
-def pictured(found: Found) -> list[Panel]:
+NAMES = {
+    "corrected": "corollary, corrected",
+    "theorem_by_rounds": "theorem, once a round",
+    "sharper": "theorem, once a step, less drift",
+    "printed": "corollary, printed",
+}
+
+
+def pictured(data: Mapping[str, Any]) -> list[Panel]:
     """Two tasks by alpha, and three settings that break something."""
     panels = []
-    for family, task, told in (
-        ("quadratic, unequal, tau 5", "wild", "5 unequal clients, 5 full steps"),
-        ("logistic, tau 1", "vague", "5 equal clients, 1 step, a third of the shard"),
+    for family, task, clients, steps in (
+        ("quadratic, unequal, tau 5", "wild", "5 unequal clients", "5 full steps"),
+        ("logistic, tau 1", "vague", "5 equal clients", "1 step, a third of the shard"),
     ):
         for alpha in ALPHAS:
-            course = found[f"{family}, alpha {alpha:g}"][task]
-            text = f"{told}; {course.clients:.1f} clients a round"
-            panels.append(_panel(course, f"{family.split(',')[0].title()}, alpha {alpha:g}", text))
-    alone, idle, skewed = (next(iter(found[n].values())) for n in ("alone", "idle", "skewed"))
-    panels.append(_panel(alone, "One steep client", "F = 500 w², noise 1, begun at the optimum"))
-    shares = f"shares .99 and .01, L/mu = {skewed.constants.L / skewed.constants.mu:,.0f}"
-    return [*panels, _by_all_rounds(idle), _distances(skewed, shares)]
+            one = data[f"{family}, alpha {alpha:g}"][task]
+            title = f"{family.split(',')[0].title()}, alpha {alpha:g}"
+            told = f"{clients}, {one['clients']:.1f} a round; {steps}"
+            panels.append(_panel(one, "error", title, told, scale=family))
+    alone, idle, skewed = (next(iter(data[name].values())) for name in ("alone", "idle", "skewed"))
+    told = "F = 500 w², noise 1, begun at the optimum: the printed corollary lacks a factor L"
+    panels.append(_panel(alone, "error", "One steep client", told))
+    told = f"Nobody trains it in {idle['idle']:.1%} of the rounds, and all are counted"
+    title = "A task that is mostly idle"
+    panels.append(_panel(idle, "error by all rounds", title, told, rounds="all rounds"))
+    told = "|w - w*|², which the theorem is about; shares .99 and .01, L/mu = 10,000"
+    panels.append(_panel(skewed, "distance", "20 steps, very unequal clients", told))
+    return panels
 
 
-def _panel(course: Course, title: str, told: str) -> Panel:
-    bounds = {
-        "corollary, corrected": course.corrected,
-        "theorem, once a round": course.recursion,
-        "theorem, once a step, less drift": course.sharper,
-        "corollary, printed": course.as_printed,
-    }
-    return _shown(title, told, course.error, bounds)
-
-
-def _by_all_rounds(course: Course) -> Panel:
-    return _shown(
-        "A task that is mostly idle",
-        f"Nobody trains it in {course.idle:.1%} of the rounds, and all are counted",
-        course.by_round,
-        {"corollary, corrected": course.corollary(len(course.by_round.mean) - 1)},
-        "all rounds",
-    )
-
-
-def _distances(course: Course, shares: str) -> Panel:
-    scale = 2.0 / course.constants.L
-    return _shown(
-        f"{course.constants.tau:g} steps, very unequal clients",
-        f"|w - w*|², which the theorem bounds; {shares}",
-        course.distance,
-        {
-            "theorem, once a round": course.recursion * scale,
-            "theorem, once a step, less drift": course.sharper * scale,
-        },
-    )
-
-
-def _shown(title: str, told: str, measured: Sample, *rest: Any) -> Panel:
-    return Panel(title, told, measured.mean, measured.standard_error, *rest)
+def _panel(one: Mapping[str, Any], what: str, title: str, told: str, **rest: str) -> Panel:
+    curves = {name: np.array(curve) for name, curve in one["curves"][what].items()}
+    bounds = {text: curves[name] for name, text in NAMES.items() if name in curves}
+    measured = (curves[name] for name in ("t", "mean", "standard_error"))
+    return Panel(title, told, *measured, bounds, **rest)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -327,7 +327,9 @@ def main(arguments: list[str] | None = None) -> None:
     about = {"command": made["command"], "seeds": given.seeds, "processor_minutes": minutes}
     about |= {"date": date, "hardware": where, "versions": made["versions"]}
     given.out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"about": about, "settings": data}, indent=1) + "\n"
+    rows = [f"{json.dumps(name)}: {json.dumps(tasks)}" for name, tasks in data.items()]
+    settled = ",\n".join(rows)  # a line for each setting
+    text = f'{{"about": {json.dumps(about)},\n"settings": {{\n{settled}\n}}}}\n'
     (given.out / "laboratory.json").write_text(text, encoding="utf-8")
     lines = [
         "# The laboratory\n",
@@ -339,8 +341,9 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     (given.out / "laboratory.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     title = "Measured errors, and the bounds on them"
-    foot = f"Mean of {len(seeds)} seeds; band: two standard errors on either side."
-    beside_bounds(pictured(found), given.plot, title=title, foot=foot)
+    most = REPEATED["alone"] * len(seeds)
+    foot = f"Mean of {len(seeds)} seeds (steep: {most}); band: two standard errors on either side."
+    beside_bounds(pictured(data), given.plot, title=title, foot=foot)
 
 
 if __name__ == "__main__":

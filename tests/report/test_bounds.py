@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,12 @@ import pytest
 from mmfl.errors import InputError
 from mmfl.report.bounds import Panel, beside_bounds, draw_beside_bounds
 
-T = np.arange(101)
+T = np.arange(1.0, 101.0)
 MEAN = 2.0 / (T + 3)
 
 
 def panel(**bounds):
-    return Panel("A task", "five clients, and so on", MEAN, MEAN / 10, bounds)
+    return Panel("A task", "five clients, and so on", T, MEAN, MEAN / 10, bounds)
 
 
 def texts(figure):
@@ -48,15 +49,16 @@ def test_it_names_what_it_shows():
 
 
 def test_it_colours_where_a_bound_is_wrong():
-    figure = draw_beside_bounds([panel(upper=9 * MEAN, lower=MEAN * np.linspace(2, 0.1, 101))])
+    figure = draw_beside_bounds([panel(upper=9 * MEAN, lower=MEAN * np.linspace(2, 0.1, 100))])
     assert "a bound below the truth" in said(figure)
     assert areas(figure) == 1
 
 
-def test_what_lies_at_the_start_alone_is_no_breach():
-    wrong = 9 * MEAN
-    wrong[0] = 0.0  # position 0 is not on a logarithmic axis
-    assert areas(draw_beside_bounds([panel(upper=wrong)])) == 0
+def test_panels_share_a_scale_if_they_say_so():
+    high, low = (replace(panel(upper=k * MEAN), scale="one") for k in (1e6, 9.0))
+    alone = panel(upper=9 * MEAN)
+    first, second, third = draw_beside_bounds([high, low, alone]).axes[1:]
+    assert first.get_ylim() == second.get_ylim() != third.get_ylim()
 
 
 def test_no_words_overlap():

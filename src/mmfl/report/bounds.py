@@ -24,29 +24,50 @@ Floats = npt.NDArray[np.float64]
 
 _WIDTH, _LEFT, _RIGHT, _EDGE = 8.0, 0.5, 7.84, 0.16
 _TITLE, _NAME, _TEXT, _SMALL = 11.0, 9.0, 8.0, 7.5
-_PLOT, _GAP, _BROKEN = 1.5, 0.46, "#F9D5C8"
+_PLOT, _GAP, _BROKEN = 1.5, 0.54, "#F9D5C8"
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.4)), (0, (4, 1.3, 1, 1.3)))
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One measured curve, and bounds on it; position t of each is after t rounds.
+    """One measured curve, and bounds on it.
 
     Attributes:
         title: What was measured.
         told: The rest of it, in a line or two.
-        mean: (T + 1) over seeds.
-        error: (T + 1) its standard error.
-        bounds: From a bound's name, the same in all panels, to its values (T + 1).
+        t: (n) after how many rounds, ascending and > 0.
+        mean: (n) over seeds.
+        error: (n) its standard error.
+        bounds: From a bound's name, the same in all panels, to its values (n).
         rounds: What the rounds are called that are counted.
+        scale: Panels that name the same one share it.
     """
 
     title: str
     told: str
+    t: Floats
     mean: Floats
     error: Floats
     bounds: Mapping[str, Floats]
     rounds: str = "rounds in which it trained"
+    scale: str | None = None
+
+    @property
+    def broken(self) -> bool:
+        """Whether a bound lies below the mean anywhere."""
+        return any((bound < self.mean).any() for bound in self.bounds.values())
+
+    @property
+    def band(self) -> tuple[Floats, Floats]:
+        """Two standard errors on either side; on a logarithmic axis not to 0."""
+        return np.maximum(self.mean - 2 * self.error, self.mean / 4), self.mean + 2 * self.error
+
+    @property
+    def decades(self) -> tuple[int, int]:
+        """The powers of ten between which everything lies."""
+        shown = np.concatenate([*self.band, *self.bounds.values()])
+        shown = shown[shown > 0]
+        return math.floor(np.log10(shown.min())), math.ceil(np.log10(shown.max()))
 
 
 def beside_bounds(
@@ -79,7 +100,7 @@ def draw_beside_bounds(panels: Sequence[Panel], *, title: str = "", foot: str = 
         notes = page.folded(foot, _RIGHT - _LEFT, _TEXT)
         head = 0.28 + page.line(_SMALL) * max(map(len, told))
         row = head + _PLOT + 0.44
-        keys = _keys(page, names, any(_broken(panel) for panel in panels))
+        keys = _keys(page, names, any(panel.broken for panel in panels))
         above = 0.42 * bool(title) + 0.22 * len(keys) + 0.16
         below = _EDGE + page.line(_TEXT) * len(notes)
         page.resize(above + rows * row + below)
@@ -93,13 +114,11 @@ def draw_beside_bounds(panels: Sequence[Panel], *, title: str = "", foot: str = 
             page.write(left - 0.3, top, panel.title, _NAME, weight="bold", color=INK)
             page.write_lines(left - 0.3, top - 0.15, lines, _SMALL, color=GREY)
             axes = page.axes(left, top + 0.14 - head - _PLOT, width, _PLOT)
-            _paint(axes, panel, names)
+            alike = [p for p in panels if p is panel or p.scale == panel.scale is not None]
+            low, high = zip(*(other.decades for other in alike), strict=True)
+            _paint(axes, panel, names, min(low), max(high))
         page.write_lines(_LEFT - 0.3, below - 0.14, notes, _TEXT, color=GREY)
     return page.figure
-
-
-def _broken(panel: Panel) -> bool:
-    return any((bound[1:] < panel.mean[1:]).any() for bound in panel.bounds.values())
 
 
 def _look(names: Sequence[str], name: str) -> dict[str, Any]:
@@ -138,28 +157,24 @@ def _key(page: Page, row: Sequence[str], names: Sequence[str], y: float) -> None
         x += 0.52 + page.width(text, _TEXT)
 
 
-def _paint(axes: Any, panel: Panel, names: Sequence[str]) -> None:
+def _paint(axes: Any, panel: Panel, names: Sequence[str], low: int, high: int) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    t = np.arange(1, len(panel.mean))
-    mean, error = panel.mean[1:], panel.error[1:]
-    bounds = {name: bound[1:] for name, bound in panel.bounds.items()}
-    axes.set(xscale="log", yscale="log", xlim=(1, max(len(t), 2)))
-    for bound in bounds.values():
+    t, mean = panel.t, panel.mean
+    axes.set(xscale="log", yscale="log", xlim=(t[0], max(t[-1], 2 * t[0])))
+    axes.set_ylim(10.0**low, 10.0**high)
+    for bound in panel.bounds.values():
         axes.fill_between(
             t, bound, mean, where=bound < mean, color=_BROKEN, linewidth=0, interpolate=True
         )
-    for name, bound in bounds.items():
+    for name, bound in panel.bounds.items():
         axes.plot(t, bound, **_look(names, name))
-    least = np.maximum(mean - 2 * error, mean / 4)
-    axes.fill_between(t, least, mean + 2 * error, color=INK, alpha=0.18, linewidth=0)
+    axes.fill_between(t, *panel.band, color=INK, alpha=0.18, linewidth=0)
     axes.plot(t, mean, color=INK, linewidth=1.8)
-    shown = np.concatenate([mean[mean > 0], *(bound[bound > 0] for bound in bounds.values())])
-    low, high = math.floor(np.log10(shown.min())), math.ceil(np.log10(shown.max()))
-    axes.set_ylim(10.0**low, 10.0**high)
     step = max(1, math.ceil((high - low) / 5))
+    powers = range(math.ceil(np.log10(t[0])), 1 + math.floor(np.log10(t[-1])))
+    axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in powers]))
     axes.yaxis.set_major_locator(FixedLocator([10.0**k for k in range(low, high + 1, step)]))
-    axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in range(1 + int(np.log10(len(t))))]))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
