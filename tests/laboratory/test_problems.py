@@ -140,6 +140,15 @@ def test_every_optimum_lies_in_the_ball(problem):
         assert r < max(np.linalg.norm(z, axis=1).max() for z in problem.examples) / problem.penalty
 
 
+def test_the_ball_is_no_larger_than_it_must_be():
+    """With one example for which u = 1 + kappa at the optimum, the optimum lies on its edge."""
+    lam = 0.3
+    edge = (KAPPA / lam) ** 0.5
+    problem = Logistic(clients=[[[(1 + KAPPA) / edge]]], start=[0.0], penalty=lam)
+    assert problem.optimum[0] == pytest.approx(edge, rel=1e-6)
+    assert problem.radius(1e-9) == pytest.approx(edge, rel=1e-6)
+
+
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_no_step_leaves_the_ball(share):
     """The worst batch there is, from every side of the ball."""

@@ -20,7 +20,7 @@ from mmfl.theory import Constants, gamma_gap
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Floats", "Problem", "TheOutputs", "Vector", "spread_left"]
+__all__ = ["Floats", "Problem", "TheOutputs", "Vector", "as_trained", "spread_left"]
 
 Floats = npt.NDArray[np.float64]
 
