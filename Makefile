@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test lint format five_tasks precision recruited dropouts attacks theory exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_checkpoints bench_sweeps chaos fuzz clean equal_bounds plan_error
+.PHONY: run test lint format five_tasks precision recruited dropouts attacks theory exp5 manipulability auctions_exact bench bench_auctions bench_compile bench_scale bench_checkpoints bench_sweeps chaos fuzz clean equal_bounds plan_error laboratory
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -92,6 +92,9 @@ exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tab
 
 manipulability: .venv/run.stamp  ## slow (11 minutes of processor time, 2 processes): who gains by lying under which auction
 	@$(BIN)/python scripts/manipulability.py --workers 2
+
+laboratory: .venv/run.stamp  ## slow (20 minutes, 2 processes): the convergence bounds beside measured errors
+	@$(BIN)/python scripts/laboratory.py --workers 2
 
 .venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
