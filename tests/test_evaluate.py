@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from helpers import one_line
-from mmfl import Experiment
+from mmfl import Experiment, rounds
 from mmfl.errors import ConfigError
 from mmfl.evaluate import SCORES, Measured, combine
 from mmfl.experiment import Task
@@ -73,3 +74,35 @@ def test_sums_become_means_over_examples_task_by_task():
     }
     assert combine([]) == {}
     assert combine([Evaluation("a", 0, 0.0, 0.0)]) == {}
+
+
+def constant():
+    x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
+    y = np.zeros(12, np.float32)
+    return {"clients": [(x[:6], y[:6]), (x[6:], y[6:])], "x_test": x, "y_test": y}
+
+
+def test_clients_may_score_a_task_whose_targets_are_all_the_same():
+    """There a blind guess makes no mistake at all, which is no lie."""
+    experiment = Experiment.from_dict(
+        {
+            "rounds": 2,
+            "clients": {"count": 2},
+            "score": "loss",
+            "score_source": "clients",
+            "engine": "inline",
+            "tasks": [
+                {
+                    "name": "zero",
+                    "dataset": constant,
+                    "partition": "by_group",
+                    "loss": "mse",
+                    "metric": "mae",
+                    "model": {"kind": "mlp", "hidden": [2]},
+                }
+            ],
+        }
+    )
+    for _, record in rounds(experiment):
+        assert record.failures == ()
+        assert record.difficulty["zero"] > 0

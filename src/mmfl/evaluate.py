@@ -238,7 +238,7 @@ class _Judges:
         low, high = (bound * found.examples for bound in metric.bounds)
         slack = 1e-5 * found.examples  # of sums in float32
         finite = math.isfinite(found.loss) and math.isfinite(found.metric)
-        blind = math.isnan(found.guess) or 0 < found.guess < math.inf
+        blind = math.isnan(found.guess) or 0 <= found.guess < math.inf
         bounded = low - slack <= found.metric <= high + slack
         return 0 < found.examples <= holds and finite and blind and bounded
 

@@ -191,7 +191,7 @@ class TestCorollaryModelConvergence:
                 rho_hi=rho * rng.uniform(1, 2),
             )
             distance, T = 10 ** rng.uniform(-2, 1), 300
-            steps = recursion_bound(T, c, distance)
+            steps = recursion_bound(T, c, distance, steps=1)
             for form, bound in (("printed", printed.t_step_bound), ("corrected", t_step_bound)):
                 closed = [bound(t, c, distance) for t in range(T + 1)]
                 failed[form] += bool((steps > np.array(closed) * (1 + 1e-9)).any())

@@ -21,7 +21,7 @@ from mmfl.errors import InputError
 from mmfl.laboratory.problem import Floats
 from mmfl.laboratory.setting import Setting
 from mmfl.loop import rounds
-from mmfl.theory import Constants, one_step_bound, printed, recursion_bound, t_step_bound
+from mmfl.theory import Constants, printed, recursion_bound, t_step_bound
 
 __all__ = ["Course", "Sample", "Walk", "gathered", "measure", "walk"]
 
@@ -168,12 +168,12 @@ class Course:
     @cached_property
     def recursion(self) -> Floats:
         """(T + 1) the theorem "Model Parameter Convergence", applied once a round."""
-        return recursion_bound(self.T, self.constants, self.start)
+        return recursion_bound(self.T, self.constants, self.start, steps=1)
 
     @cached_property
     def by_steps(self) -> Floats:
         """(T + 1) the same, applied once a local step, tau times a round."""
-        return self._stepwise(self.constants)
+        return recursion_bound(self.T, self.constants, self.start)
 
     @cached_property
     def sharper(self) -> Floats:
@@ -184,17 +184,8 @@ class Course:
         |w_k - w^(t)|^2, hence at most i^2 eta^2 G^2. So 16 in the lemma can be 1, and with one
         local step there is no drift at all.
         """
-        tau = (self.constants.tau - 1.0) / 4.0  # 32 ((tau - 1) / 4)^2
-        return self._stepwise(replace(self.constants, tau=tau))
-
-    def _stepwise(self, constants: Constants) -> Floats:
-        found = [self.start]
-        for t in range(self.T):
-            bound = found[-1]
-            for _ in range(int(self.constants.tau)):
-                bound = one_step_bound(bound, t, constants)
-            found.append(bound)
-        return np.array(found) * (self.constants.L / 2.0)
+        less = replace(self.constants, tau=(self.constants.tau - 1.0) / 4.0)  # 32 ((tau-1)/4)^2
+        return recursion_bound(self.T, less, self.start, steps=int(self.constants.tau))
 
     def corollary(self, T: int) -> Floats:
         """(T + 1) the corrected corollary up to any T, to be read with the rounds one likes."""

@@ -32,7 +32,8 @@ def one_step_bound(
 ) -> float:
     """The theorem "Model Parameter Convergence": a bound on E|w_{t+1} - w*|^2.
 
-    The printed formula; what is corrected is what it is about: a round in which somebody trained.
+    The printed formula; what is corrected is what it is about: one local step, in a round in which
+    somebody trained. Read as if it were a whole round of tau steps it is false for tau > 1.
 
     Args:
         distance: E|w_t - w*|^2.
@@ -49,16 +50,32 @@ def one_step_bound(
 
 
 def recursion_bound(
-    T: int, constants: Constants, distance: float, *, square_weight: float = 1.0
+    T: int,
+    constants: Constants,
+    distance: float,
+    *,
+    square_weight: float = 1.0,
+    steps: int | None = None,
 ) -> Floats:
-    """(T + 1) the theorem applied round after round, as errors: L/2 times the bound on E|w - w*|^2.
+    """(T + 1) the theorem applied step after step, as errors: L/2 times the bound on E|w - w*|^2.
 
     The best that the theorem says; `t_step_bound` is its closed form, and never below it.
+
+    Args:
+        T: Rounds in which the task trains.
+        constants: Of the task.
+        distance: |w_0 - w*|^2.
+        square_weight: As for `one_step_bound`.
+        steps: How often it is applied in a round; by default tau times, once for each local step.
+            Once a round, as the paper means it, E|w - w*|^2 can exceed it (docs/laboratory.md).
     """
+    steps = int(constants.tau) if steps is None else steps
     found = np.empty(_rounds(T) + 1)
     found[0] = _distance(distance)
     for t in range(T):
-        found[t + 1] = one_step_bound(found[t], t, constants, square_weight=square_weight)
+        found[t + 1] = found[t]
+        for _ in range(steps):
+            found[t + 1] = one_step_bound(found[t + 1], t, constants, square_weight=square_weight)
     return found * (constants.L / 2.0)
 
 
