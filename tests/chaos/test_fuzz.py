@@ -97,7 +97,7 @@ def test_mutation_starts_from_what_is_sound(sandbox):
 
 
 def test_every_section_and_kind_of_the_schema_is_tried():
-    tried = b"".join(config_case(0, number).content or b"" for number in range(1500)).decode(
+    tried = b"".join(config_case(0, number).content or b"" for number in range(4000)).decode(
         "utf-8", "replace"
     )
     known = {*Experiment.json_schema()["properties"], *words()}
