@@ -124,6 +124,17 @@ class TestTheoremUntruthfulnessConditions:
         told = budget_fair(lie, 1.0)
         assert told.payment[2, 0] - 0.40 == pytest.approx(-0.05)
 
+    def test_an_overbid_for_a_task_pays_in_another(self):
+        """S = 2, B = 1: user 1 ends the auction a round early, and has more of task 1's purse."""
+        costs = np.array([[0.1, 0.2], [0.3, 0.1]])
+        lie = costs.copy()
+        lie[0, 1] = 0.9
+        options = {"payment": "share", "fractional": False}
+        honest, told = (max_min_fair(bids, 1.0, **options) for bids in (costs, lie))
+        assert honest.utility(costs)[0] == pytest.approx(0.2)
+        assert told.utility(costs)[0] == pytest.approx(0.4)
+        assert told.participation[0].tolist() == [1.0, 0.0]
+
 
 class TestCorollaryUntruthfulnessImpact:
     """True: one user lowers the max-min objective by at most 2."""
