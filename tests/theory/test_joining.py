@@ -19,6 +19,7 @@ from mmfl.theory import (
     lowest,
     no_user_probability,
     no_user_probability_exp,
+    printed,
 )
 from mmfl.theory.joining import sum_at_most
 
@@ -148,6 +149,8 @@ def _bids(table):
         (lambda: join_budget_fair(0.5, 0, 2, 1.0, Uniform().cdf), "N must be at least 1"),
         (lambda: join_max_min(0.5, 5, 0.0, Uniform().cdf, []), "B must be finite and > 0"),
         (lambda: join_budget_fair(0.5, 5, 2, 1.0, lambda x: x + 3), "a cdf must give"),
+        (lambda: join_budget_fair(0.5, 5, 0, 1.0, Uniform().cdf), "S must be at least 1"),
+        (lambda: printed.join_max_min_least(0.0, 5, 2, 1.0, 0.5), "bid must be finite and > 0"),
         (lambda: no_user_probability(1.0, []), "at least one task"),
         (lambda: no_user_probability(1.0, [Uniform().cdf], "gmm"), "mechanism must be"),
         (lambda: no_user_probability_exp(1.0, 0.0), "rate and S must be positive"),
@@ -157,3 +160,17 @@ def _bids(table):
 def test_wrong_input_is_refused(wrong, said):
     with pytest.raises(InputError, match=said):
         wrong()
+
+
+def test_too_few_draws_are_refused_and_many_users_are_drawn_in_parts(monkeypatch):
+    rng, auction = np.random.default_rng(0), MaxMinFair(budget=2.0)
+    with pytest.raises(InputError, match="draws must be at least 2, got 1"):
+        join_sampled(0.3, 5, [Uniform()], auction, draws=1, rng=rng)
+    whole = join_sampled(0.3, 6, [Uniform()], auction, draws=50, rng=np.random.default_rng(1))
+    monkeypatch.setattr("mmfl.theory.joining._AT_ONCE", 20)
+    parts = join_sampled(0.3, 6, [Uniform()], auction, draws=50, rng=np.random.default_rng(1))
+    assert parts == whole
+
+
+def test_a_budget_next_to_nothing_recruits_nobody():
+    assert no_user_probability_exp(1e-300, 1e-30, 2, "budget_fair") == 1.0

@@ -191,6 +191,7 @@ def test_gamma_is_the_mean_gap(p, data):
         (lambda: expected_weights([1.0], 1.5), "q must be a probability"),
         (lambda: expected_weights([1.0], math.nan), "q must be a probability"),
         (lambda: expected_weights([1.0], 0.5, method="guess"), "method must be"),
+        (lambda: expected_weights([1.0] * 21, 0.5, method="enumeration"), "20 clients at most"),
         (lambda: skew_bounds([3.0, 4.0], 0.5), "must add up to 1, got a sum of 7"),
         (lambda: selection_skew([0.5, 0.5], [0, 0], 0.5), "undefined"),
         (lambda: selection_skew([0.5, 0.5], [1, -1], 0.5), "2 finite numbers >= 0"),

@@ -41,7 +41,7 @@ def constants(draw):
 @given(constants(), st.just(0.0) | sizes, st.none() | st.integers(1, 3))
 @settings(max_examples=60)
 def test_the_closed_form_is_never_below_the_recursion(c, distance, often):
-    T = 100
+    T = 200
     steps = recursion_bound(T, c, distance, steps=often)
     closed = np.array([t_step_bound(t, c, distance) for t in range(T + 1)])
     assert (steps <= closed * (1 + 1e-9)).all()
@@ -109,6 +109,7 @@ def test_wrong_constants_are_refused(wrong, said):
         (lambda c: t_step_bound(-1, c, 1.0), "T must be"),
         (lambda c: t_step_bound(1, c, -1.0), "distance must be"),
         (lambda c: recursion_bound(1, c, float("nan")), "distance must be"),
+        (lambda c: recursion_bound(1, c, 1.0, steps=0), "steps must be at least 1"),
         (lambda c: auction_bound(1, c, 1.0, nobody=1.5), "nobody must be a probability"),
         (lambda c: corollary_bound(1, c, 1.0, form="true"), "form must be corrected or printed"),
         (lambda c: printed.auction_bound(1, c, 1.0, [1.5]), "probabilities"),

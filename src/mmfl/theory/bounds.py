@@ -69,7 +69,9 @@ def recursion_bound(
         steps: How often it is applied in a round; by default tau times, once for each local step.
             Once a round, as the paper means it, E|w - w*|^2 can exceed it (docs/laboratory.md).
     """
-    steps = int(constants.tau) if steps is None else steps
+    steps = max(1, round(constants.tau)) if steps is None else steps
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps!r}")
     found = np.empty(_rounds(T) + 1)
     found[0] = _distance(distance)
     for t in range(T):

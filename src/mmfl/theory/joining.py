@@ -42,6 +42,10 @@ TOLERANCE = 1e-9
 """Auctions compare with this relative slack, so that exact ties are affordable."""
 
 
+_AT_ONCE = 1 << 20
+"""So many bids are drawn at a time."""
+
+
 class Law(Protocol):
     """What users ask for a task, by its quantile function; `mmfl.market.sources` has some."""
 
@@ -63,6 +67,8 @@ def join_budget_fair(bid: float, N: int, S: int, B: float, cdf: Cdf) -> float:
     from scipy.stats import binom
 
     _check(bid, N, B)
+    if not S >= 1:
+        raise InputError(f"S must be at least 1, got {S!r}")
     if math.isinf(bid):
         return 0.0
     ranks = N if bid == 0 else math.floor(min(B / S / bid * (1 + TOLERANCE), N))
@@ -191,7 +197,8 @@ def no_user_probability_exp(
     if not 0 < rate < math.inf or S < 1:
         raise InputError(f"rate and S must be positive, got {rate} and {S}")
     if mechanism == "budget_fair":
-        return -math.expm1(S * math.log(-math.expm1(-rate * B / S)))
+        fits = -math.expm1(-rate * B / S)  # one task's lowest bid
+        return -math.expm1(S * math.log(fits)) if fits else 1.0
     if mechanism != "max_min_fair":
         raise InputError(f"mechanism must be budget_fair or max_min_fair, got {mechanism!r}")
     return float(gammaincc(S, rate * B))
@@ -242,14 +249,18 @@ def join_sampled(
     from mmfl.market import Bids
 
     _check(bid, N, 1.0)
-    x, nobody = np.empty(draws), 0
-    u = np.maximum(rng.random((draws, N, len(laws))), 2.0**-54)
-    tables = np.stack([law.quantile(u[:, :, s]) for s, law in enumerate(laws)], axis=2)
-    tables[:, 0, task] = bid
-    for draw in range(draws):
-        outcome = mechanism.recruit(Bids(tables[draw]))
-        x[draw] = outcome.participation[0, task]
-        nobody += not len(outcome.winners[task])
+    if draws < 2:
+        raise InputError(f"draws must be at least 2, got {draws!r}")
+    x, nobody, at_once = np.empty(draws), 0, max(1, _AT_ONCE // (N * len(laws)))
+    for start in range(0, draws, at_once):
+        u = rng.random((min(at_once, draws - start), N, len(laws)))
+        u = np.maximum(u, 2.0**-54)
+        tables = np.stack([law.quantile(u[:, :, s]) for s, law in enumerate(laws)], axis=2)
+        tables[:, 0, task] = bid
+        for draw, table in enumerate(tables, start):
+            outcome = mechanism.recruit(Bids(table))
+            x[draw] = outcome.participation[0, task]
+            nobody += not len(outcome.winners[task])
     full, root = float((x == 1).mean()), math.sqrt(draws)
     return Joining(
         full=full,

@@ -86,6 +86,8 @@ def join_max_min_least(bid: float, N: int, S: int, B: float, own: float) -> floa
     """
     from scipy.stats import binom
 
+    if not 0 < bid < math.inf or S < 1:
+        raise InputError(f"bid must be finite and > 0, and S at least 1, got {bid} and {S}")
     ranks = math.ceil(B / (S * bid)) - 1  # r < B / (S b)
     return float(binom.cdf(ranks - 1, N - 1, own))
 

@@ -40,6 +40,9 @@ Method = Literal["auto", "enumeration", "integral"]
 _SMALL = 12
 """Up to so many clients, all 2^K sets are looked at."""
 
+_MOST = 20
+"""For more clients they would not fit into memory."""
+
 
 def selection_probability(size: int, K: int, q: float) -> float:
     """B_Sel: the chance that exactly this set of `size` of K clients is selected.
@@ -170,6 +173,8 @@ def enumerated(p: npt.ArrayLike, q: float, power: int = 1) -> Floats:
     """E[w_k^power; k in Sel] for each client by all 2^K selections, as the definition says."""
     share = normalised(p)
     K = len(share)
+    if K > _MOST:
+        raise InputError(f"enumeration is for {_MOST} clients at most, got {K}; take the integral")
     sets = (np.arange(2**K)[:, None] >> np.arange(K)) & 1 == 1
     chance = np.where(sets, q, 1.0 - q).prod(axis=1)
     sums = sets @ share
