@@ -40,7 +40,7 @@ attacks: .venv/run.stamp  ## slow: an attack on one of three models, five aggreg
 	@$(BIN)/python scripts/faults.py attacks
 
 theory: .venv/run.stamp  ## the picture of docs/theory.md (seconds)
-	@$(BIN)/python -c "from mmfl.report.theorems import theorems; theorems('docs/theory.png')"
+	@$(BIN)/python -c "from mmfl.report.figures import save_theorems; save_theorems('docs/theory.png')"
 
 equal_bounds: .venv/run.stamp  ## slow: convergence bounds made equal, two settings, up to eight rules (needs MMFL_DATA)
 	@$(BIN)/mmfl compare experiments/first_run.toml --seeds 0-4 --out runs/equal_bounds/first_run \
@@ -69,10 +69,13 @@ bench_scale: .venv/run.stamp  ## a million clients against ten thousand, a thous
 bench_sweeps: .venv/run.stamp  ## several runs at once against one at a time (six minutes, idle cores)
 	@$(BIN)/python benchmarks/sweeps.py --out benchmarks/results/sweeps.json
 
-chaos: fuzz .venv-bench/stamp  ## slow: kills, mutilated checkpoints, mutated inputs, bad replies beside Flower
+chaos: fuzz .venv-bench/stamp  ## slow: kills, power cuts, failing calls, mutilated checkpoints, spoilt run directories, mutated inputs, bad replies beside Flower
 	@$(BIN)/python chaos/kills.py coordinator --count 100 --out chaos/results/coordinator.json
 	@$(BIN)/python chaos/kills.py workers --count 100 --out chaos/results/workers.json
 	@$(BIN)/python chaos/mutilations.py --count 1000 --out chaos/results/mutilations.json
+	@$(BIN)/python chaos/power/run.py --states 10000 --out chaos/results/power.json
+	@$(BIN)/python chaos/calls/run.py --each 1 --out chaos/results/calls.json
+	@$(BIN)/python chaos/run_directories.py --count 3000 --out chaos/results/run_directories.json
 	@.venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json
 	@$(BIN)/python chaos/clients.py --out chaos/results/clients.json
 
@@ -86,8 +89,8 @@ auctions_exact: .venv/test.stamp  ## slow: 40,000 auctions against Algorithm 3 i
 exp5: .venv/run.stamp  ## the auctions of the paper's Experiment 5: figures, tables, which claims hold
 	@set -e; for market in mu05 mu02; do for seeds in 5 20; do \
 		$(BIN)/mmfl auction compare experiments/paper/exp5-$$market.toml --budget 1-60 --threshold 0.4,0.6 \
-			--seeds 0-$$((seeds - 1)) --out runs/exp5/$$market-$$seeds.json \
-			--plot experiments/results/exp5/$$market-$$seeds.png; done; done
+			--seeds 0-$$((seeds - 1)) --out runs/exp5/$$market-$$seeds.json --force \
+			--figure experiments/results/exp5/$$market-$$seeds.png; done; done
 	@$(BIN)/python scripts/exp5.py runs/exp5
 
 manipulability: .venv/run.stamp  ## slow (11 minutes of processor time, 2 processes): who gains by lying under which auction

@@ -28,8 +28,8 @@ from mmfl.allocate import (
     assign,
     first_fault,
 )
+from mmfl.loop import chained
 from mmfl.rng import stream
-from mmfl.state import chained
 
 RULES: dict[str, Allocator] = {
     "fed_fair": FedFair(),

@@ -22,9 +22,9 @@ import numpy as np
 from machine import machine
 
 import mmfl
-from mmfl.checkpoints import Vault
-from mmfl.params import Layout, Params
-from mmfl.state import State
+from mmfl.exchange import Layout, Params
+from mmfl.loop import State
+from mmfl.runs.checkpoints import CheckpointStore
 
 HOUSE = Path(__file__).resolve().parent.parent
 SIZES = {"three small models": [50_000] * 3, "five CNNs": [800_000] * 5, "ResNet-18": [11_000_000]}
@@ -62,7 +62,7 @@ def states(sizes: list[int], count: int) -> list[State]:
 
 def compared(sizes: list[int], repeats: int, where: Path) -> dict[str, Any]:
     """Checkpoints and bare writes, one after the other."""
-    vault, ours, theirs, written = Vault(where / "checkpoints", keep=3), [], [], 0
+    vault, ours, theirs, written = CheckpointStore(where / "checkpoints", keep=3), [], [], 0
     for state in states(sizes, repeats + 1):
         start = time.perf_counter()
         name = vault.save(state)

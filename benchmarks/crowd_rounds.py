@@ -19,12 +19,9 @@ import numpy as np
 
 import mmfl
 from mmfl import Experiment
-from mmfl.data.federation import simulate
-from mmfl.data.load import Shelf
-from mmfl.engines.base import Engine
-from mmfl.engines.mock import MockEngine
-from mmfl.params import Layout, Params
-from mmfl.updates import ClientUpdate, Evaluation, Job
+from mmfl.engines import MockEngine
+from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params
+from mmfl.experiment import Engine, Shelf, simulate
 
 TASKS = ("one", "other", "third")
 KINDS = ("mock", "judged", "local")

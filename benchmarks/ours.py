@@ -19,7 +19,7 @@ import numpy as np
 from workloads import WORKLOADS, Workload
 
 from mmfl import Experiment
-from mmfl.runs.profile import timed_rounds
+from mmfl.runs import timed_rounds
 
 MODELS: dict[str, dict[str, Any]] = {
     "cnn": {"kind": "cnn", "channels": [32, 64], "kernel": 5, "dense": 512},

@@ -133,7 +133,7 @@ def measured(workload: str, args: argparse.Namespace, data: Path) -> Found:
 
 
 def shares(found: list[Found]) -> dict[str, float]:
-    """Where a round goes, as shares of its wall clock (`mmfl.runs.profile.Shares`)."""
+    """Where a round goes, as shares of its wall clock (`mmfl.runs.profiling.Shares`)."""
     rounds = [parts for one in found for parts in one["shares"]]
     return {
         name: statistics.median(parts[name] / sum(parts.values()) for parts in rounds)
@@ -192,7 +192,7 @@ def main() -> None:
     args = parser.parse_args()
     kept: Found = json.loads(args.out.read_text()) if args.out.exists() else {}
     with tempfile.TemporaryDirectory() as name:
-        from mmfl.data.datasets import Named
+        from mmfl.data import Named
 
         folder = Path(name)
         digits = Named("mnist_small").load(None)

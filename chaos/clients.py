@@ -29,11 +29,15 @@ from machine import machine  # noqa: E402
 import mmfl  # noqa: E402
 from mmfl import Experiment  # noqa: E402
 from mmfl.aggregate import AGGREGATORS  # noqa: E402
-from mmfl.engines.inline import InlineEngine  # noqa: E402
+from mmfl.engines import InlineEngine  # noqa: E402
+from mmfl.exchange import (  # noqa: E402
+    ClientFailure,
+    ClientUpdate,
+    Job,
+    Params,
+)
 from mmfl.faults import Faults, Misbehaving  # noqa: E402
 from mmfl.faults.replays import Duplicate  # noqa: E402
-from mmfl.params import Params  # noqa: E402
-from mmfl.updates import ClientFailure, ClientUpdate, Job  # noqa: E402
 
 __all__ = ["KINDS", "tried"]
 

@@ -26,8 +26,8 @@ sys.path.append(str(HOUSE / "benchmarks"))
 from machine import machine  # noqa: E402
 
 import mmfl  # noqa: E402
-from mmfl.checkpoints import Vault  # noqa: E402
-from mmfl.runs.runner import stored_rounds  # noqa: E402
+from mmfl.runs import stored_rounds  # noqa: E402
+from mmfl.runs.checkpoints import CheckpointStore  # noqa: E402
 
 __all__ = ["WAYS", "mutilate"]
 
@@ -87,7 +87,7 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
     for number in range(count):
         copy = where / "copy"
         shutil.copytree(where / "run", copy)
-        vault = Vault(copy / "checkpoints", keep=2)
+        vault = CheckpointStore(copy / "checkpoints", keep=2)
         newest = vault.names()[-1]
         paths = needed(vault.folder, newest)
         before = [path.read_bytes() for path in paths]

@@ -23,7 +23,7 @@ from pathlib import Path
 from furniture import furnish
 from mutations import Case
 
-__all__ = ["MEMORY", "SECONDS", "Ended", "Outcome", "Sandbox", "warm_up"]
+__all__ = ["MEMORY", "SECONDS", "Ended", "How", "Outcome", "Sandbox", "forked", "warm_up"]
 
 Ended = tuple[int, str, str, float, bool]
 How = Callable[[Callable[[], None], Path], Ended]
@@ -61,9 +61,9 @@ def warm_up() -> None:
 
     for module in (
         "cli",
-        "cli.auction_view",
+        "cli.views.auction",
         "engines.inline",
-        "market.lab.audit",
+        "market.truthfulness",
         "train.trainer",
     ):
         importlib.import_module(f"mmfl.{module}")
@@ -86,7 +86,7 @@ class Sandbox:
 
     def __init__(self, folder: Path, how: How | None = None) -> None:
         self.folder = folder
-        self._how = how or _forked
+        self._how = how or forked
         furnish(folder)
         self._before = _listing(folder)
 
@@ -118,7 +118,7 @@ def _command(case: Case, folder: Path, main: Callable[[], None]) -> None:
     main()
 
 
-def _forked(work: Callable[[], None], outside: Path) -> Ended:
+def forked(work: Callable[[], None], outside: Path) -> Ended:
     """Exit code, output, complaints, seconds, and whether it took too long."""
     names = [outside / f"{os.getpid()}.{end}" for end in ("out", "err")]
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) for name in names]

@@ -171,6 +171,7 @@ def instance(part: Mapping[str, Any], rng: Stream) -> Any:
             return int(rng.integers(_low(part, 0), 40))
         case "number":
             low, high = _low(part, 0), part.get("maximum", part.get("exclusiveMaximum", 2.0))
+            low, high = (0.0 if low < -1e6 else low), (2.0 if high > 1e6 else high)
             return round(float(low + (high - low) * (0.05 + 0.9 * rng.random())), 3)
         case "boolean":
             return bool(rng.random() < 0.5)

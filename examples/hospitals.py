@@ -38,7 +38,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import mmfl
 from mmfl.allocate import Uniform
-from mmfl.evaluate import Distance
+from mmfl.objectives import Distance
 from mmfl.report import Differences, Results, variants
 
 

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.data import Npz, content_hash
-from mmfl.data.arrays import PARTS, Arrays
-from mmfl.data.sources.catalogue import CATALOGUE
+from mmfl.data import Arrays, Npz, content_hash
+from mmfl.data.arrays import PARTS
+from mmfl.data.sources import CATALOGUE
 from mmfl.errors import DataError, MmflError
 
 __all__ = ["choose", "main", "pack"]

@@ -29,8 +29,8 @@ from mmfl.market import (
     ValueThreshold,
     contest,
 )
-from mmfl.market.lab.contest import Contest
-from mmfl.market.sources import IncreasingLinear, TruncatedNormal
+from mmfl.market.bids_io import IncreasingLinear, TruncatedNormal
+from mmfl.market.truthfulness import Contest
 
 RESULTS = Path("experiments/results/exp5")
 NAMES = {"mu05": "mean .5, sd .2", "mu02": "mean .2, sd .1"}

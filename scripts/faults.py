@@ -27,14 +27,14 @@ import numpy as np
 from mmfl import Experiment, Run
 from mmfl.aggregate import AGGREGATORS
 from mmfl.allocate import ALLOCATORS
+from mmfl.comparison import Comparison, read_seeds
 from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.values import SignFlipped
 from mmfl.report import Curves, Differences, Results, Variant, data, paired, quantities
 from mmfl.report.statistics import Quantity, spread
+from mmfl.runs import RunStore
 from mmfl.runs.faults import counts, longest, tallies
-from mmfl.runs.store import RunStore, unpack_assignments
-from mmfl.sweeps.compare import Comparison
-from mmfl.sweeps.variants import read_seeds
+from mmfl.runs.store import unpack_assignments
 
 __all__ = ["main"]
 

@@ -1,8 +1,8 @@
 """The convergence bounds beside what they bound: experiments/results/laboratory.md and a picture.
 
-    python scripts/laboratory.py [--seeds 0-19] [--workers 1] [--quick] [--out FOLDER] [--plot FILE]
+    python scripts/laboratory.py [--seeds 0-19] [--workers 1] [--quick] [--out DIR] [--figure FILE]
 
-Strongly convex tasks with known constants (`mmfl.laboratory`) are trained by the real round loop,
+Strongly convex tasks with known constants (`mmfl.convergence`) are trained by the real round loop,
 each until it has trained in T rounds; the data of a setting is the same in all seeds. What came out
 is told in docs/laboratory.md.
 """
@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.laboratory import (
+from mmfl.comparison import read_seeds
+from mmfl.convergence import (
     Course,
     Logistic,
     Problem,
@@ -34,10 +35,9 @@ from mmfl.laboratory import (
     gathered,
     walk,
 )
-from mmfl.report.bounds import Panel, beside_bounds
+from mmfl.report.figures import Panel, save_bounds
 from mmfl.rng import stream
-from mmfl.runs.environment import environment_now
-from mmfl.sweeps.variants import read_seeds
+from mmfl.runs import environment_now
 
 __all__ = ["main"]
 
@@ -304,7 +304,7 @@ def main(arguments: list[str] | None = None) -> None:
     wanted.add_argument("--workers", type=int, default=1, help="processes")
     wanted.add_argument("--quick", action="store_true", help="at most 5 rounds: does it run?")
     wanted.add_argument("--out", type=Path, default=HOUSE / "experiments/results")
-    wanted.add_argument("--plot", type=Path, default=HOUSE / "docs/laboratory.png")
+    wanted.add_argument("--figure", "--plot", type=Path, default=HOUSE / "docs/laboratory.png")
     given = wanted.parse_args(arguments)
     settings, seeds, made = grid(), read_seeds(given.seeds), environment_now()
     if given.quick:
@@ -343,7 +343,7 @@ def main(arguments: list[str] | None = None) -> None:
     title = "Measured errors, and the bounds on them"
     most = REPEATED["alone"] * len(seeds)
     foot = f"Mean of {len(seeds)} seeds (steep: {most}); band: two standard errors on either side."
-    beside_bounds(pictured(data), given.plot, title=title, foot=foot)
+    save_bounds(pictured(data), given.figure, title=title, foot=foot)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,17 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.market import Bids, BudgetFair, GMMFair, GreedyWithinBudget, MaxMinFair, Mechanism
-from mmfl.market.lab import InTask, Manipulability, MarkUps, manipulability, mark_ups
-from mmfl.market.sources.distributions import IncreasingLinear, TruncatedNormal
+from mmfl.market import (
+    Bids,
+    BudgetFair,
+    GMMFair,
+    GreedyWithinBudget,
+    MaxMinFair,
+    Mechanism,
+    manipulability,
+)
+from mmfl.market.bids_io import IncreasingLinear, TruncatedNormal
+from mmfl.market.truthfulness import InTask, Manipulability, MarkUps, mark_ups
 from mmfl.rng import Stream, stream
 
 __all__ = ["main"]

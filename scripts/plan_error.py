@@ -27,13 +27,11 @@ from plan_error_tables import BETAS, CROWD_BETAS, QUANTITIES, Cell, Compared, er
 
 import mmfl
 from mmfl import Experiment, Run
+from mmfl.comparison import Comparison, read_seeds
 from mmfl.planning import Plan, scatter
 from mmfl.planning.asked import with_alpha, with_other_budget
 from mmfl.planning.histories import histories_in
-from mmfl.runs.result import no_nan
-from mmfl.runs.store import RunStore
-from mmfl.sweeps.compare import Comparison
-from mmfl.sweeps.variants import read_seeds
+from mmfl.runs import RunStore, no_nan
 
 __all__ = ["main"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from mmfl import Experiment
 from mmfl.allocate import View
+from mmfl.config import imports_allowed
 
 settings.register_profile(
     "mmfl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -70,6 +71,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in [name for name in os.environ if name.startswith("FLWR_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def imports() -> Iterator[None]:
+    """``module:Name`` is imported in this test, as with --allow-imports."""
+    with imports_allowed(True):
+        yield
 
 
 @pytest.fixture(scope="session")

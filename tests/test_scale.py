@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import mmfl
-from crowd import TASKS, mock, play
 from mmfl import Experiment
 from mmfl.allocate import EqualBounds, FedFair, RoundRobin, Sequential, Uniform
+from mmfl.exchange import Evaluation
 from mmfl.experiment import Clients
 from mmfl.faults import Faults, Misbehaving, Quarantine
 from mmfl.faults.speeds import LogNormal
-from mmfl.updates import Evaluation
+from support.crowd import TASKS, mock, play
 
 HUGE = 10**13
 ACTIVE = 40

@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mmfl.comparison import compare
     from mmfl.experiment import Experiment
     from mmfl.loop import Rounds, rounds
-    from mmfl.planning.whatif import plan
-    from mmfl.runs.result import Run
-    from mmfl.runs.runner import run
-    from mmfl.sweeps.compare import compare
+    from mmfl.planning import plan
+    from mmfl.runs import Run, run
 
 __all__ = ["Experiment", "Rounds", "Run", "__version__", "compare", "plan", "rounds", "run"]
 
@@ -25,11 +24,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Experiment": "mmfl.experiment",
-    "Rounds": "mmfl.loop",
+    "Rounds": "mmfl.loop.loop",
     "Run": "mmfl.runs.result",
-    "compare": "mmfl.sweeps.compare",
+    "compare": "mmfl.comparison.comparison",
     "plan": "mmfl.planning.whatif",
-    "rounds": "mmfl.loop",
+    "rounds": "mmfl.loop.loop",
     "run": "mmfl.runs.runner",
 }
 

@@ -8,10 +8,11 @@
     ├── EngineError             the machinery that trains could not do its work
     ├── FetchError              a data set could not be fetched: network, disk, npm
     ├── ResourceError           the machine has too little memory for what is asked
-    └── StoreError              a run directory cannot be written or read
+    ├── StoreError              a run directory cannot be written or read
+    └── SweepError              some runs of a comparison failed; the others are finished
 
 `MmflWarning` is what mmfl warns of, in one sentence too. A bad *client* raises nothing: it becomes
-a `mmfl.updates.ClientFailure` and costs that client its turn.
+a `mmfl.exchange.ClientFailure` and costs that client its turn.
 """
 
 from __future__ import annotations
@@ -31,8 +32,18 @@ __all__ = [
     "NobodyError",
     "ResourceError",
     "StoreError",
+    "SweepError",
     "did_you_mean",
+    "one_line",
+    "printable",
 ]
+
+
+def printable(text: str) -> str:
+    """A text in which control characters are shown, not obeyed: for whatever we did not write."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class MmflError(Exception):
@@ -43,11 +54,13 @@ class MmflError(Exception):
     """
 
     def __init__(self, message: object = "") -> None:
-        line = " ".join(line.strip() for line in str(message).splitlines())
-        line = re.sub(r"(\S{200})\S{100,}(\S{50})", r"\1...\2", line)
-        if not line.isprintable():
-            line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-        super().__init__(line)
+        super().__init__(one_line(message))
+
+
+def one_line(message: object) -> str:
+    """A message as one line that a terminal shows, and does not obey."""
+    line = " ".join(line.strip() for line in str(message).splitlines())
+    return printable(re.sub(r"(\S{200})\S{100,}(\S{50})", r"\1...\2", line))
 
 
 class MmflWarning(UserWarning):
@@ -84,6 +97,10 @@ class ResourceError(MmflError):
 
 class StoreError(MmflError):
     """A run directory cannot be written or read."""
+
+
+class SweepError(MmflError):
+    """Some runs of a comparison failed; the others are finished, and on disk."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mmfl.aggregate import Checks, checked
-from mmfl.params import Layout, Params
-from mmfl.updates import Address, ClientFailure, ClientUpdate
+from mmfl.exchange import Address, ClientFailure, ClientUpdate, Layout, Params
 
 LAYOUT = Layout((("weight", (2, 3)), ("bias", (2,))))
 ADDRESS = Address("run", 3, "task", 7, 2)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from mmfl.aggregate import ClippedMean, Mean, Median, MultiKrum, TrimmedMean, norm_of, partial_sums
 from mmfl.aggregate.collected import BLOCK
-from mmfl.params import Layout, Params
+from mmfl.exchange import Address, ClientUpdate, Layout, Params
 from mmfl.rng import stream
-from mmfl.updates import Address, ClientUpdate
 
 SIZE = 12
 LAYOUT = Layout((("w", (SIZE,)),))

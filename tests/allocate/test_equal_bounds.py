@@ -148,6 +148,46 @@ def test_while_nothing_is_known_it_is_uniform_with_even_numbers(make_view):
     assert EqualBounds().constants(None) == {}
 
 
+@given(
+    st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=12),
+    st.lists(st.floats(0.01, 1), min_size=3, max_size=3),
+    st.integers(0, 3),
+)
+def test_a_task_that_nobody_may_train_and_nobody_can_score_changes_nothing(
+    make_view, eligible, f, place
+):
+    names = ("ant", "bee", "cat")
+    state = other = None
+    for t in range(4):
+        now = [each * 0.9**t for each in f]
+        plain = make_view(eligible, now, tasks=names)
+        left_out = make_view(
+            np.insert(eligible, place, False, axis=1),
+            np.insert(now, place, np.nan),
+            tasks=(*names[:place], "axe", *names[place:]),
+        )
+        got, state = EqualBounds().allocate(plain, state, rng=stream(t))
+        same, other = EqualBounds().allocate(left_out, other, rng=stream(t))
+        assert [names[s] for s in got.tasks] == [left_out.tasks[s] for s in same.tasks]
+        assert got.clients.tolist() == same.clients.tolist()
+        assert got.probabilities.tolist() == same.probabilities.tolist()
+        assert state == other
+
+
+def test_a_task_without_a_score_that_can_be_trained_makes_it_uniform(make_view):
+    view = make_view(np.ones((9, 3)), [0.9, np.nan, 0.1])
+    got, state = EqualBounds().allocate(view, None, rng=stream(1))
+    assert list(got) == list(Uniform("stratified").allocate(view, None, rng=stream(1))[0])
+    assert sorted(state) == ["task00", "task02"]
+
+
+def test_nobody_who_could_train_anything(make_view):
+    for eligible in (np.zeros((0, 2)), np.zeros((3, 2))):
+        for difficulty in (None, [0.5, np.nan], [0.5, 0.1]):
+            view = make_view(eligible, difficulty)
+            assert len(EqualBounds().allocate(view, None, rng=stream(1))[0]) == 0
+
+
 def test_with_the_same_difficulties_numbers_are_even(make_view):
     view = make_view(np.ones((9, 3)), [0.4, 0.4, 0.4])
     got, state = EqualBounds().allocate(view, None, rng=stream(1))

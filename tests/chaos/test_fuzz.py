@@ -26,7 +26,7 @@ from verdict import GOOD, verdict
 
 from mmfl.data import embedded
 from mmfl.experiment import Experiment
-from mmfl.memory import Memory
+from mmfl.system.memory import Memory
 
 NUMBERS = st.integers(0, 10**9)
 # Numbers of cases have no order in which one would be simpler than another.

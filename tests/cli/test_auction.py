@@ -120,7 +120,7 @@ def test_run_writes_awards(auction):
         ("bert", "fashion"),
         ("anna", "fashion"),
     ]
-    json.loads(auction("run", "bids.csv", "-b", "1", "--out", "awards.csv", "--json"))
+    json.loads(auction("run", "bids.csv", "-b", "1", "--out", "awards.csv", "--force", "--json"))
 
 
 def test_run_draws_the_bids_of_a_market(auction):

@@ -113,7 +113,7 @@ def test_other_mistakes_are_one_sentence(mistake):
     out = mistake("run", "bids.csv", "-b", "1", "--out", "no/where.csv")
     assert out == "cannot write 'no/where.csv': No such file or directory"
     assert "must end in .png, .svg or .pdf" in mistake(
-        "run", "bids.csv", "-b", "1", "--plot", "x.txt"
+        "run", "bids.csv", "-b", "1", "--figure", "x.txt"
     )
     assert "--seeds takes numbers" in mistake("compare", "market.toml", "-b", "1", "--seeds", "x")
 

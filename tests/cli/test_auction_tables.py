@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mmfl.report.words import thinned
+from mmfl.report import thinned
 
 BIDS = """client,digits,fashion
 anna,0.25,0.40

@@ -229,9 +229,10 @@ def test_a_model_that_raises_costs_turns_not_the_run(call, config):
     code, out, err = call(
         "run", config, "--allow-imports", "--set", "tasks.dense.model.kind=oddmodels:Raises"
     )
-    assert (code, err) == (0, "")
+    assert code == 1
     reason = "client turns failed, most often for this: raised: ValueError: not today"
-    never = "never trained, since no update was accepted: dense"
+    never = "task 'dense' never trained: all 7 turns failed, most often for this: raised: "
+    assert one_sentence(err).startswith(f"mmfl: {never}ValueError: not today")
     assert reason in out
     assert never in out
     shown = call("status", "runs/fair")[1]
@@ -244,7 +245,8 @@ def test_what_a_client_said_is_shown_as_it_is(call, config, tmp_path):
     (tmp_path / "loud.py").write_text(LOUD.replace("SAID", repr(said)))
     loud = ("--allow-imports", "--set", "tasks.dense.model.kind=loud:Loud", "--set", "rounds=1")
     code, out, err = call("run", config, *loud)
-    assert (code, err) == (0, "")
+    assert code == 1
+    assert one_sentence(err).endswith(f"raised: ValueError: {said}")
     assert f"raised: ValueError: {said}\n" in out
     assert f"raised: ValueError: {said}\n" in call("status", "runs/fair")[1]
 
@@ -256,7 +258,8 @@ def test_modules_beside_the_experiment_are_found_when_imports_are_allowed(config
          "--set", "tasks.dense.model.kind=oddmodels:Raises", "--set", "engine.kind=local"],
         cwd=tmp_path / "sub", capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
+    assert "not today" in one_sentence(done.stderr)
 
 
 def test_help_and_version_load_nothing_heavy():
@@ -320,3 +323,25 @@ def test_a_pipe_can_be_checked(call, small_toml):
     )
     assert call("check", "pipe")[0] == 0
     assert writer.wait() == 0
+
+
+def test_check_warns_of_nothing_before_it_knows_that_all_is_sound(call, tmp_path):
+    """`half_classes` warns of a class that nobody holds; then the model cannot be built."""
+    text = """
+rounds = 3
+clients = { count = 3 }
+[[tasks]]
+name = "image"
+dataset = { kind = "synthetic", shape = [SHAPE], train = 300, test = 60 }
+model = { kind = "MODEL" }
+partition = { kind = "half_classes", points = [5, 20] }
+"""
+    config = tmp_path / "case.toml"
+    config.write_text(text.replace("SHAPE", "8").replace("MODEL", "cnn"))
+    code, out, err = call("check", config)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "its model cannot be built" in err
+    config.write_text(text.replace("SHAPE", "8").replace("MODEL", "mlp"))
+    code, _, err = call("check", config)
+    assert (code, err.count("\n")) == (0, 1)
+    assert err.startswith("mmfl: warning: task 'image': half_classes: no client holds")

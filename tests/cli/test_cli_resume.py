@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import mmfl
-from mmfl.runs.runner import stored_rounds
+from mmfl.runs import stored_rounds
 
 MMFL = [sys.executable, "-m", "mmfl"]
 
@@ -32,7 +33,11 @@ def result(call, *arguments) -> dict:
 
 @pytest.mark.parametrize(
     ("number", "code", "out"),
-    [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--out=some where"])],
+    [
+        (signal.SIGINT, 130, []),
+        (signal.SIGTERM, 143, ["--out=some where"]),
+        (signal.SIGHUP, 129, []),
+    ],
 )
 def test_a_signal_says_how_to_go_on_and_that_works(call, config, number, code, out):
     sets = ["--set", "rounds=40", "--set", "tasks.dense.model.hidden=[4, 4]"]
@@ -106,6 +111,31 @@ def test_status_says_how_to_go_on_and_that_works(call, config):
     assert "go on" not in call("status", "a run")[1]
 
 
+def test_status_says_that_imports_must_be_allowed_where_they_must(call, config):
+    Path("own_models.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from mmfl.models import Mlp\n"
+        "@dataclass(frozen=True)\n"
+        "class Own:\n"
+        "    def build(self, shape, outputs):\n"
+        "        return Mlp(hidden=(3,)).build(shape, outputs)\n"
+    )
+    own = ("--set", "tasks.dense.model={kind='own_models:Own'}", "--allow-imports")
+    process = subprocess.Popen(
+        [*MMFL, "run", str(config), *own, "--out", "run", "--set", "rounds=100000"],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.kill()
+    process.communicate()
+    command = call("status", "run")[1].splitlines()[-1].partition(": ")[2]
+    words = shlex.split(command)
+    assert words[-1] == "--allow-imports"
+    code, _, err = call(*words[1:], "--set", "rounds=1")
+    assert (code, "rounds was 100000" in err) == (2, True)  # so it was read
+
+
 def test_a_second_process_on_a_live_run_is_refused(call, config):
     process = subprocess.Popen(
         [*MMFL, "run", str(config), "--out", "run", "--set", "rounds=100000"],
@@ -136,9 +166,21 @@ def test_a_damaged_checkpoint_is_a_warning(call, config):
         [*MMFL, "run", str(config), "--out", "run", "--resume", "--set", "rounds=4", "-q"],
         capture_output=True,
         text=True,
+        env=os.environ | {"PYTHONWARNINGS": "error"},
     )
     err = done.stderr
     assert (done.returncode, done.stdout) == (0, "")
     assert err.startswith("mmfl: warning: checkpoint 'round-00000003.")
     assert f"the SHA-256 of {model.name} differs" in err
     assert err.count("\n") == 1
+
+
+def test_a_folder_of_the_users_is_one_sentence_and_left_alone(call, small_toml):
+    Path("mine").mkdir()
+    mine = Path("mine/experiment.toml")
+    mine.write_text(f"# my comment\n{small_toml}")
+    code, out, err = call("run", mine, "--out", "mine", "--resume")
+    assert (code, out) == (2, "")
+    assert err == "mmfl: 'mine' holds no run (it has no run.sqlite)\n"
+    assert list(Path("mine").iterdir()) == [mine]
+    assert mine.read_text() == f"# my comment\n{small_toml}"

@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 
 import mmfl
-from mmfl.cli.compare_view import CompareView
-from mmfl.sweeps.compare import Comparison, Step
-from sweeping import TEXT
+from mmfl.cli.views.compare import CompareView
+from mmfl.comparison import Comparison, Step
+from support.sweeping import TEXT
 
 HANGING = """
 import os, signal
@@ -89,7 +89,8 @@ def statuses() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
 )
 def test_however_it_is_ended_its_runs_are_stopped(config, tmp_path, number, code):
     os.mkfifo("pipe")

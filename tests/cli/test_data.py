@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmfl.data.sources.catalogue import CATALOGUE
-from publisher import BIG, FILES, PARTS, Publisher, serving, tiny, with_content
+from mmfl.data.sources import CATALOGUE
+from support.publisher import BIG, FILES, PARTS, Publisher, serving, tiny, with_content
 
 ALONE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from publisher import tiny
+from support.publisher import tiny
 from mmfl.cli import main
 from mmfl.data.sources.catalogue import CATALOGUE
 CATALOGUE["tiny"] = tiny(sys.argv[2])
@@ -231,5 +231,18 @@ def test_verify_of_a_name_that_is_not_here_is_one_sentence(call, publisher):
         "data set 'tiny': '.' has no tiny.npz; get it with `mmfl data fetch tiny --data-dir .`"
     )
     assert mistake(call("data", "verify", "--data-dir", "gone")) == (
-        "the data folder 'gone' does not exist"
+        "the data folder 'gone' does not exist (it is from --data-dir); name another with "
+        "--data-dir or MMFL_DATA"
     )
+
+
+def test_without_a_home_nothing_is_made(call, monkeypatch):
+    def unknown(number):
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    said = mistake(call("data", "fetch", "mnist", "--mirror", "http://127.0.0.1:1"))
+    assert "is in a home folder, and none is known; set HOME, or name another data folder" in said
+    assert list(Path().iterdir()) == []

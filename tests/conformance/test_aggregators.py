@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mmfl.aggregate import AGGREGATORS, Aggregator, partial_sums
-from mmfl.params import Layout, Params
+from mmfl.exchange import Address, ClientFailure, ClientUpdate, Layout, Params
 from mmfl.rng import stream
-from mmfl.updates import Address, ClientFailure, ClientUpdate
 
 LAYOUT = Layout((("weight", (3, 4)), ("bias", (3,))))
 

@@ -11,15 +11,12 @@ import pytest
 from mmfl.aggregate import AGGREGATORS
 from mmfl.allocate import ALLOCATORS
 from mmfl.config import Family
-from mmfl.data import DATASETS, PARTITIONS
-from mmfl.data.preparation import NORMALIZATIONS
-from mmfl.engines import ENGINES
-from mmfl.evaluate import SCORES
+from mmfl.data import DATASETS, NORMALIZATIONS, PARTITIONS
+from mmfl.experiment import ENGINES, SCHEDULES
 from mmfl.faults import MISBEHAVIOURS, SPEEDS
-from mmfl.market.sources import DISTRIBUTIONS
+from mmfl.market.bids_io import DISTRIBUTIONS
 from mmfl.models import MODELS
-from mmfl.objectives import LOSSES, METRICS
-from mmfl.schedule import SCHEDULES
+from mmfl.objectives import LOSSES, METRICS, SCORES
 
 FAMILIES = [
     AGGREGATORS, ALLOCATORS, DATASETS, DISTRIBUTIONS, ENGINES, LOSSES, METRICS, MISBEHAVIOURS,

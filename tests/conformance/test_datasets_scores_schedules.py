@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from mmfl.data import DATASETS
-from mmfl.evaluate import SCORES, Measured
-from mmfl.experiment import Task
-from mmfl.schedule import SCHEDULES
+from mmfl.experiment import SCHEDULES, Task
+from mmfl.objectives import SCORES, Measured
 
 
 @pytest.fixture(params=sorted(DATASETS.table))

@@ -11,12 +11,9 @@ import pytest
 import mmfl
 from mmfl import Experiment
 from mmfl.aggregate import checked, partial_sums
-from mmfl.engines import ENGINES
-from mmfl.evaluate import combine
-from mmfl.population import Population
-from mmfl.state import State
-from mmfl.turns import allocation, jobs_of
-from mmfl.updates import ClientFailure, ClientUpdate
+from mmfl.exchange import ClientFailure, ClientUpdate
+from mmfl.experiment import ENGINES
+from mmfl.loop import Population, State, allocate_clients, combine, make_jobs
 
 FEW = {"local": {"workers": 2}}
 ALL = [{"kind": kind, **FEW.get(kind, {})} for kind in sorted(ENGINES.table)]
@@ -40,8 +37,10 @@ def expected(small_toml):
 def first_jobs(engine):
     state = State.first(engine.initial(), engine.experiment.lineage)
     population = Population.of(engine.federation, engine.experiment)
-    view, assignments, _ = allocation(1, engine.experiment, population, population.active(1), state)
-    return jobs_of(population, view, assignments, state), state.params
+    view, assignments, _ = allocate_clients(
+        1, engine.experiment, population, population.active(1), state
+    )
+    return make_jobs(population, view, assignments, state), state.params
 
 
 @pytest.mark.parametrize("config", ALL + SIZES, ids=lambda c: "-".join(map(str, c.values())))

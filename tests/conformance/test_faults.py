@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import mmfl
-from crowd import TASKS, mock, play
 from mmfl import Experiment, Run
 from mmfl.allocate import RoundRobin, Uniform
-from mmfl.engines import Inline, Local
+from mmfl.experiment import Inline, Local
 from mmfl.faults import MISBEHAVIOURS, Faults, Misbehaving
 from mmfl.faults.speeds import LogNormal
+from mmfl.runs import RunStore
 from mmfl.runs.faults import counts
-from mmfl.runs.store import RunStore
+from support.crowd import TASKS, mock, play
 
 # From kind to the reason for which the checks refuse it; None = they cannot know.
 REFUSED_FOR = {

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmfl.data.arrays import Arrays
-from mmfl.data.preparation import NORMALIZATIONS
+from mmfl.data import NORMALIZATIONS, Arrays
 from mmfl.experiment import Task
 from mmfl.objectives import LOSSES, METRICS
 

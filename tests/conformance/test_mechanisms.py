@@ -17,8 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmfl.market
-from helpers import one_line
-from markets import cases
 from mmfl.errors import InputError
 from mmfl.market import (
     MECHANISMS,
@@ -29,6 +27,8 @@ from mmfl.market import (
     is_budget_feasible,
     is_individually_rational,
 )
+from support.helpers import one_line
+from support.markets import cases
 
 EXAMPLES = {
     "budget_fair": [{"budget": 2.0}, {"budget": 0.7, "payment": "share"}],

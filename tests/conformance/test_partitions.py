@@ -7,9 +7,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from mmfl.data import PARTITIONS
-from mmfl.data.arrays import Examples
+from mmfl.data import PARTITIONS, Examples
 from mmfl.rng import stream
+
+pytestmark = pytest.mark.usefixtures("imports")
 
 CLIENTS = 12
 LABELS = stream(0, "labels").integers(6, size=600)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
-from mmfl.data.arrays import Arrays, content_hash
+from mmfl.data import Arrays, content_hash
 from mmfl.errors import DataError
+from support.helpers import one_line
 
 
 def parts(**changes):

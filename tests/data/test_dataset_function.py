@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import one_line
 from mmfl.data import Arrays
-from mmfl.data.load import Shelf
 from mmfl.errors import ConfigError, DataError
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, Shelf
+from support.helpers import one_line
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
 

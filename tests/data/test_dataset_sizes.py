@@ -7,8 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from mmfl.data import Synthetic
-from mmfl.data.datasets import Named, Npz
+from mmfl.data import Named, Npz, Synthetic
 from mmfl.errors import ConfigError
 
 

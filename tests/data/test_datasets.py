@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import one_line
 from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder, default_folder
-from mmfl.data.load import Shelf
 from mmfl.errors import DataError
-from mmfl.experiment import Clients, Experiment, Task
+from mmfl.experiment import Clients, Experiment, Shelf, Task
+from support.helpers import one_line
 
 
 def grey(**changes: Any) -> dict[str, Any]:
@@ -271,11 +270,14 @@ def test_a_set_that_can_be_fetched_says_how(tmp_path: Path) -> None:
 
 def test_a_missing_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
-    rule = f"the data folder {str(gone)!r} does not exist"
-    assert refused(lambda: data_folder(gone)) == rule
-    assert refused(lambda: Npz("a.npz").load(gone)) == rule
+    rule = (
+        f"the data folder {str(gone)!r} does not exist (it is from %s); name another with "
+        "--data-dir or MMFL_DATA"
+    )
+    assert refused(lambda: data_folder(gone)) == rule % "--data-dir"
+    assert refused(lambda: Npz("a.npz").load(gone)) == rule % "--data-dir"
     monkeypatch.setenv("MMFL_DATA", str(gone))
-    assert refused(lambda: Named("a").load(None)) == rule
+    assert refused(lambda: Named("a").load(None)) == rule % "MMFL_DATA"
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from helpers import one_line
 from mmfl.data import Arrays, Named, Synthetic, content_hash, embedded
 from mmfl.data.arrays import PARTS
-from mmfl.data.sources.catalogue import CATALOGUE
+from mmfl.data.sources import CATALOGUE
 from mmfl.errors import DataError
+from support.helpers import one_line
 
 EMBEDDED = [name for name, entry in CATALOGUE.items() if entry.published is None]
 HOUSE = Path(__file__).parent.parent.parent

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
-from mmfl.data.arrays import Arrays
-from mmfl.data.preparation import NORMALIZATIONS, Augment, Auto, Given, Half, Nothing, Standard
+from mmfl.data import NORMALIZATIONS, Arrays, Augment, AutoNormalize
+from mmfl.data.preparation import Given, Half, Nothing, Standard
 from mmfl.errors import ConfigError, DataError
 from mmfl.rng import stream
+from support.helpers import one_line
 
 SHAPES = {"table": (5,), "grey": (4, 6), "colour": (4, 6, 3)}
 
@@ -76,7 +76,7 @@ def test_statistics_in_pieces_are_those_of_the_whole():
     np.testing.assert_allclose(std, x.std(0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("normalize", [Auto(), Half()])
+@pytest.mark.parametrize("normalize", [AutoNormalize(), Half()])
 def test_byte_images_go_from_minus_1_to_1(normalize):
     mean, std = normalize.scaling(arrays(drawn((4, 4), np.uint8)))
     assert (mean.tolist(), std.tolist()) == ([127.5], [127.5])
@@ -84,7 +84,7 @@ def test_byte_images_go_from_minus_1_to_1(normalize):
 
 def test_only_byte_images_are_scaled_by_themselves():
     for x in (drawn((4,), np.uint8), drawn((4, 4), np.float32), np.ones((4, 4), np.int64)):
-        assert Auto().scaling(arrays(x)) is None
+        assert AutoNormalize().scaling(arrays(x)) is None
     assert Nothing().scaling(arrays(drawn((4, 4), np.uint8))) is None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,107 +13,8 @@ import pytest
 
 import mmfl
 from mmfl import Experiment
-from mmfl.engines import Local
 from mmfl.errors import EngineError
-from mmfl.settings import Clients
-
-EXPERIMENT = """
-rounds = 2
-[clients]
-count = 2
-[local]
-epochs = 1
-[evaluate]
-every = 2
-[engine]
-kind = "local"
-workers = 2
-[[tasks]]
-name = "odd"
-dataset = { kind = "synthetic", classes = 3, train = 60, test = 20 }
-model = { kind = "oddities:Odd", path = "PATH", how = "HOW" }
-"""
-
-ODDITIES = """
-import os, signal, time
-from dataclasses import dataclass
-from pathlib import Path
-import torch
-from mmfl.data import Synthetic
-from torch import nn
-
-@dataclass(frozen=True)
-class Marked:
-    def load(self, data_dir):
-        found = Synthetic(classes=3, train=80, test=20).load(None)
-        found.x_train[17, 0] = 1e6
-        return found
-
-@dataclass(frozen=True)
-class Odd:
-    path: str
-    how: str
-
-    def build(self, shape, outputs):
-        if self.how == "builds not":
-            raise RuntimeError("no such layer")
-        return Net(self.path, self.how, shape[0], outputs)
-
-@dataclass(frozen=True)
-class Moving:
-    def build(self, shape, outputs):
-        return MovingNet(shape[0], outputs)
-
-class MovingNet(nn.Module):
-    def __init__(self, inputs, outputs):
-        super().__init__()
-        self.layer, self.norm = nn.Linear(inputs, outputs), nn.BatchNorm1d(inputs)
-        self.register_buffer("mean", torch.zeros(inputs))
-        self.register_buffer("cache", torch.ones(1), persistent=False)
-
-    def forward(self, x):
-        if self.training:
-            self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
-            self.cache += 1
-        return self.layer(self.norm(x) - self.mean) * self.cache.sqrt()
-
-class Net(nn.Module):
-    def __init__(self, path, how, inputs, outputs):
-        super().__init__()
-        self.path, self.how, self.layer = Path(path), how, nn.Linear(inputs, outputs)
-
-    def forward(self, x):
-        if self.training and self.how == "dies once" and not self.path.exists():
-            self.path.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.training and self.how == "dies on marker" and (x > 1e5).any():
-            os._exit(8)
-        if self.training and self.how == "dies always":
-            os._exit(7)
-        if self.training and self.how == "hangs":
-            while True:
-                time.sleep(0.01)
-        if self.training and self.how == "raises":
-            raise ValueError("cannot\\nlearn this")
-        if not self.training and self.how == "evaluates not" and self.path.exists():
-            raise ValueError("no evaluation")
-        self.path.with_suffix(".ran").touch()
-        if self.training and self.how == "evaluates not":
-            self.path.touch()
-        return self.layer(x)
-"""
-
-
-@pytest.fixture
-def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "oddities.py").write_text(textwrap.dedent(ODDITIES))
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def make(how: str) -> Experiment:
-        text = EXPERIMENT.replace("PATH", str(tmp_path / "flag")).replace("HOW", how)
-        return Experiment.from_toml(text, allow_imports=True)
-
-    return make
+from mmfl.experiment import Clients, Inline, Local
 
 
 def children() -> list[str]:
@@ -160,6 +60,7 @@ def test_sums_formed_by_workers_and_refused_updates_give_the_bits_of_the_inline_
     for (ours, one), (theirs, other) in zip(*finals, strict=True):
         assert ours.fingerprint == theirs.fingerprint
         assert one.failures == other.failures
+        assert all(failure.partial is None for failure in one.failures)
         assert 0 < len(one.failures) < 80
         assert np.array_equal(ours.clients.norm, theirs.clients.norm, equal_nan=True)
 
@@ -178,10 +79,22 @@ def test_a_model_with_moving_buffers_has_the_same_bits_on_any_number_of_workers(
     assert np.abs(state.params["odd"]["mean"]).max() > 0.01
 
 
-def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):
-    experiment = replace(odd("hangs"), rounds=1, engine=Local(workers=2, timeout=1.0))
-    [(_, record)] = list(mmfl.rounds(experiment))
-    assert [f.detail for f in record.failures] == ["its turn timed out"] * 2
+def test_a_model_that_keeps_a_tensor_it_made_in_an_evaluation_can_be_trained(odd):
+    text = odd("works").to_toml()
+    sets = ["clients.count=9", "rounds=3", "tasks.odd.model.kind=oddities:Caching"]
+    prints = set()
+    for engine in ("engine.kind=inline", "engine.workers=2"):
+        made = Experiment.from_toml(text, sets=[*sets, engine], allow_imports=True)
+        records = list(mmfl.rounds(made))
+        assert [record.failures for _, record in records] == [()] * 3
+        prints.add(records[-1][0].fingerprint)
+    assert len(prints) == 1
+
+
+@pytest.mark.parametrize("engine", [Inline(), Local(workers=1)])
+def test_a_model_that_exits_costs_the_client_its_turn(odd, engine):
+    [(_, first), _] = list(mmfl.rounds(replace(odd("exits"), engine=engine)))
+    assert {(f.reason, f.detail) for f in first.failures} == {("raised", "SystemExit: 0")}
 
 
 def test_a_model_that_raises_in_training_is_a_recorded_failure_in_one_line(odd):

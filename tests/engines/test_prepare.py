@@ -14,11 +14,11 @@ import pytest
 from torch import nn
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment
-from mmfl.data.arrays import content_hash
-from mmfl.engines import Inline, Local
+from mmfl.data import content_hash
 from mmfl.errors import DataError, EngineError, MmflError
+from mmfl.experiment import Inline, Local
+from support.helpers import one_line
 
 GOOD = """
 rounds = 2
@@ -46,6 +46,7 @@ OTHERS = {
     "rate": ["local.lr=0.2", "allocator=round_robin"],
 }
 MODULE = """
+import weakref
 from dataclasses import dataclass
 from torch import nn
 
@@ -58,6 +59,18 @@ class Unbuildable:
 class Picky:
     def build(self, shape, outputs):
         return Net(shape[0], outputs)
+
+ALIVE = weakref.WeakSet()
+
+@dataclass(frozen=True)
+class Cyclic:
+    def build(self, shape, outputs):
+        if len(ALIVE) > 2:
+            raise RuntimeError(f"{len(ALIVE)} models are alive")
+        made = nn.Linear(shape[0], outputs)
+        made.owners = [made]
+        ALIVE.add(made)
+        return made
 
 class Net(nn.Linear):
     def forward(self, x):
@@ -215,6 +228,12 @@ def test_an_evaluation_that_fails_leaves_no_answer_behind(local, expected):
         serve(local, broken)
     assert serve(local, made()) == expected  # while the failed call's frames are still alive
     assert caught.value.__traceback__
+
+
+def test_models_of_experiments_before_do_not_stay_in_the_workers_memory(local, expected):
+    for seed in range(6):
+        serve(local, made("tasks.dense.model=prepare_models:Cyclic", f"seed={seed}", "rounds=1"))
+    assert serve(local, made()) == expected
 
 
 def children() -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers import LEAST, SECOND_TASK, made, refused
+from support.helpers import LEAST, SECOND_TASK, made, refused
 
 CLIENTS = "faults.clients=[{%s}]"
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import mmfl
-from crowd import LAYOUT, TASKS, mock, play, step
 from mmfl import Experiment
 from mmfl.config import component
-from mmfl.engines.mock import MockEngine
-from mmfl.evaluate import Loss
+from mmfl.engines import MockEngine
+from mmfl.exchange import ClientFailure, Evaluation, EvaluationFailure, Params
 from mmfl.faults import Faults, Misbehaving
-from mmfl.params import Params
-from mmfl.updates import ClientFailure, Evaluation, EvaluationFailure
+from mmfl.objectives import LossScore
+from support.crowd import LAYOUT, TASKS, mock, play, step
 
 
 def records(engine):
@@ -156,7 +155,7 @@ def test_clients_that_score_a_task_lie_about_it(options, score, f):
     found = Faults(clients=(Misbehaving(does=does, ids=[0, 1, 2], tasks=["a"]),))
     changes = {"score_source": "clients", "faults": found}
     if score == "loss":
-        changes["score"] = Loss()
+        changes["score"] = LossScore()
     engine = mock(test=judged, changes={**changes, "rounds": 1})
     [record] = records(engine)
     honest = {"loss": 1.0, "error": 0.2}[score]

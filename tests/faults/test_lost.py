@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmfl
-from crowd import TASKS, mock, play, step
 from mmfl import Experiment
 from mmfl.allocate import ALLOCATORS
 from mmfl.faults import SPEEDS, Faults
 from mmfl.faults.speeds import Constant, LogNormal, Uniform
 from mmfl.rng import stream
+from support.crowd import TASKS, mock, play, step
 
 
 def records(engine):

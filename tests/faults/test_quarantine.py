@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mmfl
-from crowd import TASKS, Crowd, experiment, mock, play, step
-from mmfl.aggregate import Checks, checked
-from mmfl.aggregate.checks import REFUSALS
+from mmfl.aggregate import REFUSALS, Checks, checked
 from mmfl.allocate import ALLOCATORS
+from mmfl.exchange import Address, ClientFailure, Evaluation
 from mmfl.faults import Faults, Misbehaving, Quarantine
 from mmfl.faults.quarantine import FOR_EVER
-from mmfl.population import Population
-from mmfl.updates import Address, ClientFailure, Evaluation
+from mmfl.loop import Population
+from support.crowd import TASKS, Crowd, experiment, mock, play, step
 
 
 def failure(client, reason="norm", **more) -> ClientFailure:

@@ -9,8 +9,8 @@ import sys
 import time
 from collections import Counter
 
-from markets import MAX_MIN, adversarial, rationals, same
 from mmfl.market import max_min_fair, max_min_fair_by_rounds
+from support.markets import MAX_MIN, adversarial, rationals, same
 
 
 def main(count: int = 40_000, seed: int = 12_345) -> int:

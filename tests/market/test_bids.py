@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import one_line
-from markets import BUDGETED, RULES
 from mmfl.errors import InputError
 from mmfl.market import Bids, budget_fair, max_min_fair, random_within_budget, value_threshold
 from mmfl.market.bids import at_most
 from mmfl.market.ranking import ranked
+from support.helpers import one_line
+from support.markets import BUDGETED, RULES
 
 
 def refused(bids: object) -> str:
@@ -358,3 +358,8 @@ def test_about_equal_is_equal():
     assert at_most(3.0) > 3.0
     assert at_most(float(np.finfo(float).max)) == np.finfo(float).max
     assert max_min_fair([[0.1], [0.1], [0.1]], 0.3).take_up.tolist() == [3]  # 3 * 0.1 > 0.3
+
+
+def test_payments_that_overflow_add_up_to_infinity():
+    assert value_threshold([[0.1], [0.2], [0.3]], 1e308).spent == math.inf
+    assert value_threshold([[0.1], [None]], 1e308).spent == 1e308

@@ -18,8 +18,8 @@ from mmfl.market import (
     rationality_violation,
 )
 from mmfl.market.by_rounds import rounds_of
-from mmfl.market.lab import responses
-from mmfl.market.lab.cases import COUNTER_EXAMPLES, FLAWS, THEOREM, Case, Flaw
+from mmfl.market.truthfulness import responses
+from mmfl.market.truthfulness.cases import COUNTER_EXAMPLES, FLAWS, THEOREM, Case, Flaw
 
 LIES = (*THEOREM, *COUNTER_EXAMPLES)
 

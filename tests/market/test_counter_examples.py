@@ -7,8 +7,8 @@ from itertools import accumulate, count
 import numpy as np
 import pytest
 
-from markets import MAX_MIN, bid
 from mmfl.market import budget_fair, is_budget_feasible, is_individually_rational, max_min_fair
+from support.markets import MAX_MIN, bid
 
 near = pytest.approx
 no = np.inf

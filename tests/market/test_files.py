@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers import one_line
 from mmfl.errors import InputError
 from mmfl.market import Bids, max_min_fair, random_within_budget, read_bids, write_awards
-from mmfl.market.sources import Csv, files
+from mmfl.market.bids_io import Csv, files
+from support.helpers import one_line
 
 no = math.inf
 quick = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -93,6 +93,16 @@ def test_without_a_column_of_names_clients_are_numbered(read, content, values):
     bids = read(content)
     assert bids.values.tolist() == values
     assert list(bids.clients) == list(range(len(values)))
+
+
+def test_a_first_column_of_names_under_another_name_is_told_the_right_ones(read):
+    message = one_line(InputError, lambda: read("person,a\nanna,1\n"))
+    assert message.endswith(
+        "line 2, column 'person': must be a number >= 0, or empty (or inf) for unwilling, got "
+        "'anna'; a first column that names clients must be called client, clients, user, id or name"
+    )
+    for content in ("person,a\n-1,1\n", "person,a\n1,anna\n", "user,a\nanna,anna\n"):
+        assert "must be called" not in one_line(InputError, lambda content=content: read(content))
 
 
 def test_names_that_are_whole_numbers_are_whole_numbers(read):

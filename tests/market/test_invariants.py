@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markets import (
+from mmfl.market import max_min_fair, random_within_budget, value_threshold
+from support.markets import (
     BUDGETED,
     FIXED_SHARE,
     MAX_MIN,
@@ -23,7 +24,6 @@ from markets import (
     rationals,
     same,
 )
-from mmfl.market import max_min_fair, random_within_budget, value_threshold
 
 SLACK = Q("1e-9")
 every = pytest.mark.parametrize("rule", RULES)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mmfl.errors import InputError
-from mmfl.market import BudgetFair, GMMFair, MaxMinFair, budget_fair
-from mmfl.market.lab import InTask, manipulability, mark_ups
-from mmfl.market.lab.cases import COUNTER_EXAMPLES
+from mmfl.market import BudgetFair, GMMFair, MaxMinFair, budget_fair, manipulability
+from mmfl.market.truthfulness import InTask, mark_ups
+from mmfl.market.truthfulness.cases import COUNTER_EXAMPLES
 
 THREE = [[0.30], [0.35], [0.40]]
 

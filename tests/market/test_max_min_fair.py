@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markets import MAX_MIN, Case, adversarial, bid, cases, same
 from mmfl.market import (
     budget_fair,
     gmm_fair,
@@ -21,6 +20,7 @@ from mmfl.market import (
     max_min_optimum,
 )
 from mmfl.market.by_rounds import rounds_of
+from support.markets import MAX_MIN, Case, adversarial, bid, cases, same
 
 variants = pytest.mark.parametrize("variant", MAX_MIN)
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from helpers import one_line
 from mmfl.errors import ConfigError, InputError
 from mmfl.market import Market, simulated_bids
-from mmfl.market.sources import (
+from mmfl.market.bids_io import (
     DISTRIBUTIONS,
     Beta,
     Exponential,
@@ -21,6 +20,7 @@ from mmfl.market.sources import (
     Uniform,
     cdf_of,
 )
+from support.helpers import one_line
 
 
 def truncated(mean, sd, low, high):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markets import RULES, Case, cases, random_case
 from mmfl.market import (
     BudgetFair,
     MaxMinFair,
@@ -16,6 +15,7 @@ from mmfl.market import (
     budget_fair,
     max_min_fair,
 )
+from support.markets import RULES, Case, cases, random_case
 
 TRUTHFUL = {
     "budget_fair": BudgetFair,

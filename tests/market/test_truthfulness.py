@@ -19,7 +19,7 @@ from mmfl.market import (
     best_response,
     budget_fair,
 )
-from mmfl.market.lab import responses
+from mmfl.market.truthfulness import responses
 
 THREE = [[0.30], [0.35], [0.40]]
 RULES = [

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import one_line
-from markets import BUDGETED, FIXED_SHARE, RULES, cases
 from mmfl.errors import InputError
 from mmfl.market import (
     Bids,
@@ -28,6 +26,8 @@ from mmfl.market import (
     optimality_violation,
     rationality_violation,
 )
+from support.helpers import one_line
+from support.markets import BUDGETED, FIXED_SHARE, RULES, cases
 
 TABLE = Bids(
     [[0.2, 0.9], [0.3, 0.4], [0.5, None]], clients=["anna", "bert", "carl"], tasks=("x", "y")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from mmfl.models.cnn import Cnn
+from mmfl.models import Cnn
 
 
 @settings(max_examples=20, deadline=None)

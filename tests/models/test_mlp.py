@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from helpers import one_line
 from mmfl.errors import ConfigError
 from mmfl.models import Mlp
+from support.helpers import one_line
 
 
 def test_a_network_has_at_most_a_thousand_hidden_layers():

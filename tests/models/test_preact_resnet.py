@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from helpers import one_line
 from mmfl.errors import ConfigError, InputError
 from mmfl.models import MODELS
+from support.helpers import one_line
 
 
 def build(model, shape=(3, 8, 8), outputs=5, seed=0):

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from helpers import one_line
 from mmfl.errors import ConfigError, InputError
 from mmfl.experiment import Task
 from mmfl.objectives import LOSSES
+from support.helpers import one_line
+
+pytestmark = pytest.mark.usefixtures("imports")
 
 NUMBERS = st.floats(-20, 20, width=32)
 SHAPES = st.one_of(st.tuples(st.integers(1, 6)), st.tuples(st.integers(1, 6), st.integers(1, 4)))

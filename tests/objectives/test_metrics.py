@@ -10,12 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
 from mmfl import Experiment
-from mmfl.data.arrays import Arrays
+from mmfl.data import Arrays
 from mmfl.errors import ConfigError, InputError
 from mmfl.experiment import Task
 from mmfl.objectives import LOSSES, METRICS
+from support.helpers import one_line
+
+pytestmark = pytest.mark.usefixtures("imports")
 
 G = np.random.default_rng(0)
 CLASSES = Arrays.checked(

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 import mmfl
-from crowd import TASKS, Crowd, experiment
-from helpers import one_line
 from mmfl import Experiment
 from mmfl.errors import InputError, StoreError
-from mmfl.evaluate import Loss
 from mmfl.models import Mlp
+from mmfl.objectives import LossScore
+from mmfl.planning import Surrogate
 from mmfl.planning.histories import learnt, run_folders
-from mmfl.planning.surrogate import Surrogate, rehearsed
-from mmfl.runs.store import RunStore
+from mmfl.planning.surrogate import rehearsed
+from mmfl.runs import RunStore
+from support.crowd import TASKS, Crowd, experiment
+from support.helpers import one_line
+from support.rewriting import edited, rewrite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +87,10 @@ def test_what_is_no_run_and_a_run_without_rounds_are_refused(tmp_path, made):
     none = stored(tmp_path / "none", made, rounds=0)
     assert "no finished round yet" in one_line(StoreError, lambda: learnt(made, [none]))
     (tmp_path / "none" / "experiment.toml").write_text("rounds = = 2")
+    assert "experiment.toml does not match its hash" in one_line(
+        StoreError, lambda: learnt(made, [none])
+    )
+    rewrite(none, "experiment.toml", "rounds = = 2")
     assert "cannot read the run" in one_line(StoreError, lambda: learnt(made, [none]))
 
 
@@ -93,7 +99,7 @@ def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):
     text = made.to_toml().replace('name = "b"', 'name = "z"')
     said = one_line(InputError, lambda: learnt(Experiment.from_toml(text), [folder]))
     assert said == f"run {str(folder)!r} has no task 'z'"
-    other = dataclasses.replace(made, score=Loss())
+    other = dataclasses.replace(made, score=LossScore())
     assert "scored tasks by 'error', the experiment does by 'loss'" in one_line(
         InputError, lambda: learnt(other, [folder])
     )
@@ -105,11 +111,7 @@ def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):
 
 def test_a_task_that_no_run_trained_is_named(tmp_path, made):
     folder = stored(tmp_path / "run", made)
-    store = RunStore.open(folder)
-    store.close()
-    import sqlite3
-
-    with sqlite3.connect(folder / "run.sqlite") as database:
+    with edited(folder) as database:
         database.execute("UPDATE round_task SET clients = 0 WHERE task = 1")
     said = one_line(InputError, lambda: learnt(made, [folder]))
     assert said == "run: task 'b' has no curve: the run never trained it"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
 from mmfl.errors import InputError
-from mmfl.planning import Curve, History, Learning, PowerLaw, best_beta, work_done
-from mmfl.planning.learning import DEFAULT_BETA
+from mmfl.planning import DEFAULT_BETA, Curve, History, Learning, PowerLaw, best_beta, work_done
+from support.helpers import one_line
 
 CLIENTS = st.lists(st.integers(0, 50), min_size=1, max_size=40)
 POINTS = st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 2)), min_size=1, max_size=40)

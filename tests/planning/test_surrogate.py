@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import mmfl
-from crowd import TASKS, Crowd, experiment
 from mmfl import Experiment
 from mmfl.allocate import FedFair, Uniform
-from mmfl.engines.inline import Inline
+from mmfl.experiment import Inline
 from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.values import Scaled
-from mmfl.planning.surrogate import Fixed, Surrogate, rehearsed, work_of
+from mmfl.planning import Surrogate
+from mmfl.planning.surrogate import Fixed, rehearsed, work_of
+from support.crowd import TASKS, Crowd, experiment
 
 RECRUITMENT = """
 [recruitment]

@@ -11,16 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmfl
-from crowd import TASKS, Crowd, experiment
-from helpers import one_line
 from mmfl import Experiment
 from mmfl.allocate import FedFair, RoundRobin, Uniform
 from mmfl.errors import InputError, NobodyError
+from mmfl.experiment import Recruiting
 from mmfl.market import BudgetFair, MaxMinFair, ValueThreshold
-from mmfl.market.sources.distributions import Uniform as UniformBids
+from mmfl.market.bids_io import Uniform as UniformBids
 from mmfl.planning import Estimate, History, Learning, Plan, Planning, Reach
 from mmfl.planning.surrogate import Fixed
-from mmfl.recruiting import Recruiting
 from mmfl.theory import (
     allocation_probabilities,
     expected_clients,
@@ -31,6 +29,8 @@ from mmfl.theory import (
     no_user_probability,
     starvation_probability,
 )
+from support.crowd import TASKS, Crowd, experiment
+from support.helpers import one_line
 
 HARD = {"a": 0.1, "b": 0.3, "c": 0.9}
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers import one_line
 from mmfl.errors import InputError, StoreError
 from mmfl.market import (
     Bids,
@@ -19,8 +18,9 @@ from mmfl.market import (
     random_within_budget,
     value_threshold,
 )
-from mmfl.report.auctions import comparison, draw_comparison, draw_supply, supply
-from pictures import assert_tidy, said
+from mmfl.report.figures import draw_auctions, draw_supply, save_auctions, save_supply
+from support.helpers import one_line
+from support.pictures import assert_tidy, said
 
 FIVE = Bids(
     [[0.25, 0.4], [None, 0.3], [0.1, 0.55], [0.35, None], [0.2, 0.9]],
@@ -48,8 +48,8 @@ def made(budgets=(1, 2, 3), seeds=3, clients=30):
 def test_the_same_input_gives_the_same_bytes(tmp_path, name):
     for number, drawn in enumerate(
         (
-            lambda path: supply(max_min_fair(FIVE, 2.0), path, title="five"),
-            lambda path: comparison(made(), path),
+            lambda path: save_supply(max_min_fair(FIVE, 2.0), path, title="five"),
+            lambda path: save_auctions(made(), path),
         )
     ):
         first, again = drawn(tmp_path / str(number) / name), drawn(tmp_path / name)
@@ -151,7 +151,7 @@ def test_nothing_to_show_is_shown(bids):
 
 def test_mechanisms_are_named_where_their_lines_end():
     found = made()
-    figure = draw_comparison(found, title="thirty clients")
+    figure = draw_auctions(found, title="thirty clients")
     text = said(figure).replace("_ ", "_")
     for name in MECHANISMS:
         assert text.count(name.replace("integer", "").strip()) >= 2
@@ -167,7 +167,7 @@ def test_mechanisms_are_named_where_their_lines_end():
 
 def test_lines_are_means_and_bands_the_extremes():
     found = contest({"gmm_fair": GMMFair(1.0)}, made_tables(), (1, 2, 3))
-    _, _, take_up = draw_comparison(found).axes
+    _, _, take_up = draw_auctions(found).axes
     (line,) = [a for a in take_up.lines if a.get_linestyle() == "-" and len(a.get_xdata()) == 3]
     expected = [found.mean("gmm_fair", b, "min_take_up") for b in (1, 2, 3)]
     assert list(line.get_ydata()) == expected
@@ -182,15 +182,15 @@ def made_tables():
 
 @pytest.mark.parametrize("budgets", [(2,), (1, 1000), tuple(range(1, 61))])
 def test_any_budgets_are_tidy(budgets):
-    assert_tidy(draw_comparison(made(budgets, seeds=1)))
+    assert_tidy(draw_auctions(made(budgets, seeds=1)))
     one = contest({"x": ValueThreshold(0.5)}, {None: FIVE}, budgets)
-    assert "Band" not in said(draw_comparison(one))
+    assert "Band" not in said(draw_auctions(one))
 
 
 def test_mistakes_are_one_sentence(tmp_path):
-    message = one_line(InputError, lambda: supply(max_min_fair(FIVE, 2.0), tmp_path / "a.gif"))
+    message = one_line(InputError, lambda: save_supply(max_min_fair(FIVE, 2.0), tmp_path / "a.gif"))
     assert "must end in .png, .svg or .pdf, got" in message
-    one_line(InputError, lambda: comparison(made(), tmp_path / "a"))
+    one_line(InputError, lambda: save_auctions(made(), tmp_path / "a"))
     (tmp_path / "file").write_text("")
-    message = one_line(StoreError, lambda: comparison(made(), tmp_path / "file" / "a.png"))
+    message = one_line(StoreError, lambda: save_auctions(made(), tmp_path / "file" / "a.png"))
     assert "cannot write the figure" in message

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mmfl.errors import InputError
-from mmfl.report.bounds import Panel, beside_bounds, draw_beside_bounds
+from mmfl.report.figures import Panel, draw_bounds, save_bounds
 
 T = np.arange(1.0, 101.0)
 MEAN = 2.0 / (T + 3)
@@ -31,7 +31,7 @@ def areas(figure):
     """How many areas are coloured as broken."""
     from matplotlib.colors import to_rgb
 
-    from mmfl.report.bounds import _BROKEN
+    from mmfl.report.figures.bounds import _BROKEN
 
     patches = [area for axes in figure.axes[1:] for area in axes.collections]
     found = [area for area in patches if len(area.get_paths()) and len(area.get_facecolor())]
@@ -39,7 +39,7 @@ def areas(figure):
 
 
 def test_it_names_what_it_shows():
-    figure = draw_beside_bounds([panel(upper=9 * MEAN)] * 2, title="Above all", foot="3 seeds")
+    figure = draw_bounds([panel(upper=9 * MEAN)] * 2, title="Above all", foot="3 seeds")
     text = said(figure)
     assert all(word in text for word in ("Above all", "3 seeds", "A task", "measured", "upper"))
     assert "a bound below the truth" not in text
@@ -49,7 +49,7 @@ def test_it_names_what_it_shows():
 
 
 def test_it_colours_where_a_bound_is_wrong():
-    figure = draw_beside_bounds([panel(upper=9 * MEAN, lower=MEAN * np.linspace(2, 0.1, 100))])
+    figure = draw_bounds([panel(upper=9 * MEAN, lower=MEAN * np.linspace(2, 0.1, 100))])
     assert "a bound below the truth" in said(figure)
     assert areas(figure) == 1
 
@@ -57,14 +57,14 @@ def test_it_colours_where_a_bound_is_wrong():
 def test_panels_share_a_scale_if_they_say_so():
     high, low = (replace(panel(upper=k * MEAN), scale="one") for k in (1e6, 9.0))
     alone = panel(upper=9 * MEAN)
-    first, second, third = draw_beside_bounds([high, low, alone]).axes[1:]
+    first, second, third = draw_bounds([high, low, alone]).axes[1:]
     assert first.get_ylim() == second.get_ylim() != third.get_ylim()
 
 
 def test_no_words_overlap():
     names = ["corollary, corrected", "theorem, once a round", "corollary, printed", "another one"]
     many = {name: MEAN * (k + 2) for k, name in enumerate(names)}
-    figure = draw_beside_bounds([panel(**many)] * 5, title="Above all", foot="3 seeds " * 40)
+    figure = draw_bounds([panel(**many)] * 5, title="Above all", foot="3 seeds " * 40)
     renderer = figure.canvas.get_renderer()
     boxes = [text.get_window_extent(renderer) for text in texts(figure)]
     width, height = figure.get_size_inches() * figure.dpi
@@ -80,8 +80,8 @@ def test_no_words_overlap():
 
 def test_the_same_picture_has_the_same_bytes(tmp_path):
     first, second = (
-        beside_bounds([panel(upper=9 * MEAN)], tmp_path / name) for name in ("a.png", "b.png")
+        save_bounds([panel(upper=9 * MEAN)], tmp_path / name) for name in ("a.png", "b.png")
     )
     assert first.read_bytes() == second.read_bytes()
     with pytest.raises(InputError, match="must end in"):
-        beside_bounds([panel(upper=9 * MEAN)], tmp_path / "a.txt")
+        save_bounds([panel(upper=9 * MEAN)], tmp_path / "a.txt")

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sqlite3
 
 import numpy as np
 import pytest
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment
 from mmfl.errors import InputError, StoreError
 from mmfl.report import Curves
-from mmfl.runs.runner import stored_rounds
+from mmfl.runs import stored_rounds
+from support.helpers import one_line
+from support.rewriting import edited
 
 
 def test_a_runs_curves_are_what_the_run_says(small, tmp_path):
@@ -34,14 +34,24 @@ def test_before_the_first_measurement_nothing_is_known(small, tmp_path):
     assert np.isnan(found.metric[:2]).all()
     assert np.isnan(found.worst[:2]).all()
     assert np.isfinite(found.metric[2]).all()
+    assert (found.measured, found.step) == ((3,), 3)
+
+
+def test_the_rounds_that_were_measured_are_read_from_the_store(small, tmp_path):
+    late = Experiment.from_toml(small.to_toml(), sets=["evaluate.every=4", "rounds=6"])
+    mmfl.run(late, out=tmp_path / "run")
+    found = Curves.load(tmp_path / "run")
+    assert (found.measured, found.step) == ((4, 6), 4)
+    assert np.array_equal(found.metric[4], found.metric[3])  # repeated, not measured
+    mmfl.run(small, out=tmp_path / "plain")
+    plain = Curves.load(tmp_path / "plain")
+    assert (plain.measured, plain.step) == ((1, 2, 3), 1)
 
 
 def test_which_direction_is_better_is_read_from_the_store(small, tmp_path):
     mmfl.run(dataclasses.replace(small, rounds=1), out=tmp_path / "run")
-    database = sqlite3.connect(tmp_path / "run" / "run.sqlite")
-    with database:
+    with edited(tmp_path / "run") as database:
         database.execute("UPDATE task SET better = 'lower' WHERE name = 'image'")
-    database.close()
     found = Curves.load(tmp_path / "run")
     assert found.better == ("higher", "lower")
     dense, image = found.metric[0]

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
-from made_runs import curves, made, three
 from mmfl.errors import InputError, StoreError
-from mmfl.report import Variant, comparison
-from mmfl.report.figures import draw
-from mmfl.report.page import DPI, apart
-from mmfl.report.panels import held
+from mmfl.report import Variant
+from mmfl.report.figures import draw_comparison, save_comparison
+from mmfl.report.figures.page import DPI, apart
+from mmfl.report.figures.panels import held
+from support.helpers import one_line
+from support.made_runs import curves, made, three
 
 
 def words(figure):
@@ -32,21 +32,21 @@ def said(figure):
     ("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
 )
 def test_a_file_of_each_kind_has_the_same_bytes_each_time(tmp_path, name, magic):
-    first = comparison(three(), tmp_path / "new" / name, subtitle="seeds 0 to 2")
-    again = comparison(three(), tmp_path / name, subtitle="seeds 0 to 2")
+    first = save_comparison(three(), tmp_path / "new" / name, subtitle="seeds 0 to 2")
+    again = save_comparison(three(), tmp_path / name, subtitle="seeds 0 to 2")
     assert first.read_bytes().startswith(magic)
     assert first.read_bytes() == again.read_bytes()
     assert [p.name for p in first.parent.iterdir()] == [name]
 
 
 def test_a_png_is_1600_pixels_wide_and_has_no_date(tmp_path):
-    content = comparison(three(), tmp_path / "a.png").read_bytes()
+    content = save_comparison(three(), tmp_path / "a.png").read_bytes()
     assert (int.from_bytes(content[16:20]), int.from_bytes(content[20:24])) == (1600, 800)
     assert b"tEXt" not in content
 
 
 def test_it_says_what_it_shows():
-    text = said(draw(three(), subtitle="Seeds 0 to 2, 12 rounds."))
+    text = said(draw_comparison(three(), subtitle="Seeds 0 to 2, 12 rounds."))
     assert "The worst of 3 models, round by round" in text
     assert "Where the clients went" in text
     assert "Line: mean of 3 seeds. Band: from the lowest to the highest." in text
@@ -54,12 +54,12 @@ def test_it_says_what_it_shows():
     for name in ("fed_fair", "uniform", "round_robin"):
         assert text.count(name) == 2
     assert "Accuracy of" in text
-    assert "F1 of" in said(draw(three(), metric="F1"))
+    assert "F1 of" in said(draw_comparison(three(), metric="F1"))
 
 
 def test_shares_and_final_values_are_the_runs():
     run = curves([[0.1, 0.3], [0.5, 0.8]], [[1, 2], [0, 1]])
-    text = said(draw([Variant("x", {0: run})]))
+    text = said(draw_comparison([Variant("x", {0: run})]))
     assert "a 25%" in text
     assert "b 75%" in text
     assert "0.50" in text
@@ -70,7 +70,7 @@ def test_shares_and_final_values_are_the_runs():
 
 def test_where_lower_is_better_it_shows_merit_on_the_left_and_the_metric_on_the_right():
     run = curves([[0.9, 0.3]], better=["higher", "lower"])
-    figure = draw([Variant("x", {0: run})])
+    figure = draw_comparison([Variant("x", {0: run})])
     assert "Merit (1 - metric where lower is better)" in said(figure)
     assert "x 0.70" in said(figure)
     (bold,) = [t for t in words(figure) if t.get_text() == "0.30"]
@@ -102,7 +102,7 @@ def test_no_text_lies_on_another_or_leaves_the_page(tasks, variants, long):
             )
             for v in some
         ]
-    figure = draw(some, subtitle="seeds 0 and 1")
+    figure = draw_comparison(some, subtitle="seeds 0 and 1")
     assert overlaps(figure) == []
     width, height = figure.get_size_inches() * DPI
     for text in words(figure):
@@ -120,16 +120,16 @@ def test_late_short_unmeasured_and_idle_runs_are_drawn():
     runs = {0: curves([[nan], [0.3], [0.4]]), 1: curves([[nan], [0.5]])}
     never = Variant("never", {0: curves([[nan], [nan]], [[0], [0]])})
     wild = Variant("wild", {0: curves([[0.5], [-math.inf]])})
-    text = said(draw([Variant("late", runs), never, wild]))
+    text = said(draw_comparison([Variant("late", runs), never, wild]))
     assert "late 0.45" in text
     assert "never not measured" in text
     assert "no turns" in text
     assert "Runs that ended early keep their last values." in text
-    assert "x 0.50" in said(draw([Variant("x", {0: curves([[0.5]])})]))
+    assert "x 0.50" in said(draw_comparison([Variant("x", {0: curves([[0.5]])})]))
 
 
 def test_a_dollar_is_a_dollar():
-    assert "$x_{$" in said(draw([Variant("$x_{$", {0: curves([[0.5]])})]))
+    assert "$x_{$" in said(draw_comparison([Variant("$x_{$", {0: curves([[0.5]])})]))
 
 
 def test_shorter_curves_keep_their_last_value():
@@ -138,10 +138,10 @@ def test_shorter_curves_keep_their_last_value():
 
 
 def test_the_users_settings_neither_matter_nor_change(tmp_path):
-    plain = comparison(three(), tmp_path / "a.png").read_bytes()
+    plain = save_comparison(three(), tmp_path / "a.png").read_bytes()
     with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.facecolor": "red"}):
         before = dict(mpl.rcParams)
-        assert comparison(three(), tmp_path / "b.png").read_bytes() == plain
+        assert save_comparison(three(), tmp_path / "b.png").read_bytes() == plain
         assert dict(mpl.rcParams) == before
 
 
@@ -149,7 +149,7 @@ def test_neither_pyplot_nor_torch_is_imported(tmp_path):
     script = (
         "import sys; import mmfl.report; assert 'matplotlib' not in sys.modules; "
         "assert 'scipy' not in sys.modules; "
-        "from mmfl.report.page import Page, own_style\n"
+        "from mmfl.report.figures.page import Page, own_style\n"
         "with own_style(): Page(1, 1)\n"
         "sys.exit('matplotlib.pyplot' in sys.modules or 'torch' in sys.modules)"
     )
@@ -158,18 +158,18 @@ def test_neither_pyplot_nor_torch_is_imported(tmp_path):
 
 def test_without_matplotlib_the_command_that_helps_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    message = one_line(InputError, lambda: comparison(three(), tmp_path / "a.png"))
+    message = one_line(InputError, lambda: save_comparison(three(), tmp_path / "a.png"))
     assert "pip install 'mmfl[report]'" in message
     assert not list(tmp_path.iterdir())
 
 
 def test_bad_input_is_one_sentence(tmp_path):
-    one_line(InputError, lambda: comparison([], tmp_path / "a.png"))
-    one_line(InputError, lambda: draw([made("x", 2), made("y", 3)]))
-    message = one_line(InputError, lambda: comparison(three(), tmp_path / "a.gif"))
+    one_line(InputError, lambda: save_comparison([], tmp_path / "a.png"))
+    one_line(InputError, lambda: draw_comparison([made("x", 2), made("y", 3)]))
+    message = one_line(InputError, lambda: save_comparison(three(), tmp_path / "a.gif"))
     assert "must end in .png, .svg or .pdf, got" in message
     (tmp_path / "file").write_text("")
-    message = one_line(StoreError, lambda: comparison(three(), tmp_path / "file" / "a.png"))
+    message = one_line(StoreError, lambda: save_comparison(three(), tmp_path / "file" / "a.png"))
     assert "cannot write the figure" in message
 
 

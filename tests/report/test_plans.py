@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mmfl.planning import Estimate, Outlook, Plan, Reach, Scenario
-from mmfl.report.plans import draw_outlook, outlook
-from pictures import assert_tidy, said
+from mmfl.report.figures import draw_plan, save_plan
+from support.pictures import assert_tidy, said
 
 
 def made(alphas=(1.0, 3.0), budgets=(None,), tasks=("digits", "$fashion_1$"), source="equal"):
@@ -48,7 +48,7 @@ def lines(axes):
 
 
 def test_clients_and_starving_are_drawn_over_alpha():
-    figure = draw_outlook(made(alphas=(1.0, 2.0, math.inf)), title="first run")
+    figure = draw_plan(made(alphas=(1.0, 2.0, math.inf)), title="first run")
     clients, starved = figure.axes[1:]
     first, second = lines(clients)
     assert first.get_ydata().tolist() == [2.0, 4.0, 9.0]
@@ -62,7 +62,7 @@ def test_clients_and_starving_are_drawn_over_alpha():
 
 
 def test_budgets_get_a_row_for_what_they_recruit_and_one_each_for_alpha():
-    figure = draw_outlook(made(budgets=(10.0, 20.0, 29.0)), title="recruited")
+    figure = draw_plan(made(budgets=(10.0, 20.0, 29.0)), title="recruited")
     assert len(figure.axes) == 1 + 3 + 3 * 2
     recruited, spent, nobody = figure.axes[1:4]
     assert lines(recruited)[1].get_ydata().tolist() == [20.0, 40.0, 58.0]
@@ -76,7 +76,7 @@ def test_budgets_get_a_row_for_what_they_recruit_and_one_each_for_alpha():
 
 
 def test_with_runs_there_are_the_metric_and_the_rounds_to_a_target():
-    figure = draw_outlook(made(source="runs"))
+    figure = draw_plan(made(source="runs"))
     _, _, metric, rounds = figure.axes[1:]
     assert lines(metric)[1].get_ydata().tolist() == pytest.approx([0.6, 0.6])
     never, some = lines(rounds)
@@ -101,9 +101,9 @@ def test_with_runs_there_are_the_metric_and_the_rounds_to_a_target():
     ids=["one scenario", "one of each", "many budgets", "many of both", "many tasks"],
 )
 def test_whatever_is_planned_the_picture_can_be_read(plan):
-    assert_tidy(draw_outlook(plan, title="a title that is long " * 9))
+    assert_tidy(draw_plan(plan, title="a title that is long " * 9))
 
 
 def test_the_same_plan_gives_the_same_bytes(tmp_path):
-    first, again = outlook(made(), tmp_path / "a.png"), outlook(made(), tmp_path / "b.png")
+    first, again = save_plan(made(), tmp_path / "a.png"), save_plan(made(), tmp_path / "b.png")
     assert first.read_bytes() == again.read_bytes()

@@ -10,23 +10,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import mmfl
-from helpers import one_line
-from made_runs import curves
 from mmfl.errors import InputError
+from mmfl.report import Variant, paired, summary, variants
 from mmfl.report.statistics import (
     JAIN,
     MEAN,
     VARIANCE,
     WORST,
-    Variant,
     of_task,
-    paired,
     rounds_to,
     same_tasks,
     spread,
-    summary,
-    variants,
 )
+from support.helpers import one_line
+from support.made_runs import curves
 
 shares = st.floats(0, 1, allow_subnormal=False).map(lambda x: round(x, 6))
 samples = st.lists(shares, min_size=2, max_size=12)

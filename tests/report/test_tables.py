@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from helpers import one_line
-from made_runs import curves, made, three
 from mmfl.errors import InputError
-from mmfl.report import Differences, Results, Variant, data
+from mmfl.report import Differences, Results, Variant, data, quantities
+from mmfl.report.statistics import rounds_to
+from support.helpers import one_line
+from support.made_runs import curves, made, three
 
 CELL = re.compile(r"\d*\.\d+ ±\d*\.\d+")
 
@@ -44,6 +46,14 @@ def test_a_wide_table_has_a_row_per_variant():
     note = " ".join(lines[3:])
     assert "over 3 seeds" in note
     assert "*: best" in note
+
+
+def test_variants_without_a_common_seed_have_no_differences():
+    runs = curves([[0.5]])
+    found = data(
+        [Variant("a", {0: runs, 1: runs}), Variant("b", {1: runs}), Variant("c", {2: runs})]
+    )
+    assert [one["variant"] for one in found["differences"]] == ["b"]
 
 
 def test_on_a_terminal_the_best_are_bold():
@@ -131,6 +141,24 @@ def test_markdown():
     wide = Results([made("x|y", 7)]).markdown().splitlines()
     assert wide[0] == r"|  | x\|y |"
     assert len(wide) == 2 + 7 + 4 + 2
+
+
+def test_rounds_to_a_target_that_are_known_only_up_to_a_step_say_so():
+    metric = [[math.nan], [math.nan], [0.3], [0.3], [0.3], [0.7]]
+    rare = Variant("rare", {0: replace(curves(metric), evaluated=(3, 6))})
+    often = Variant("often", {0: curves([[0.1], [0.2], [0.3], [0.6], [0.6], [0.7]])})
+    both = [often, rare]
+    assert [rounds_to(0.6).of(variant.runs[0]) for variant in both] == [4, 6]
+    said = (
+        "Rounds to a target may be up to 2 too high: the test split is measured every 3 rounds "
+        "(evaluate.every)."
+    )
+    for table in (Results(both, 0.6), Differences(both, quantities(often, 0.6))):
+        assert said in " ".join(printed(table).split())
+        assert said in table.markdown()
+    assert [v["measured_every"] for v in data(both, 0.6)["variants"]] == [[1], [3]]
+    assert "evaluate.every" not in Results(both).markdown()  # nothing counts rounds
+    assert "evaluate.every" not in Results([often], 0.6).markdown()
 
 
 def test_names_are_no_markup():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mmfl.report.theorems import draw, theorems
+from mmfl.report.figures import draw_theorems, save_theorems
 
 pytest.importorskip("matplotlib")
 
 
 def test_it_draws_the_claim_beside_the_truth(tmp_path):
-    first, second = draw(draws=20).axes[1:]
+    first, second = draw_theorems(draws=20).axes[1:]
     given, printed = (line.get_ydata() for line in first.lines)
     assert (given[:-1] >= given[1:]).all()
     assert printed[0] == pytest.approx(0.625)
@@ -21,5 +21,7 @@ def test_it_draws_the_claim_beside_the_truth(tmp_path):
 
 
 def test_the_same_seed_draws_the_same_bytes(tmp_path):
-    one, two = (theorems(tmp_path / name, draws=20).read_bytes() for name in ("a.png", "b.png"))
+    one, two = (
+        save_theorems(tmp_path / name, draws=20).read_bytes() for name in ("a.png", "b.png")
+    )
     assert one == two

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmfl.report.words import amount, amounts, broken, counts, escaped, number
+from mmfl.report import amount, amounts, counts, number
+from mmfl.report.words import broken, escaped
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 
 import pytest
 
 import mmfl
 from mmfl import Experiment, Run
+from mmfl.runs import RunStore
 from mmfl.runs.faults import counts, longest, quarantined, tallies
-from mmfl.runs.store import RunStore
+from support.rewriting import make_older
 
 BAD = """
 [faults]
@@ -59,11 +59,7 @@ def test_a_run_without_faults_has_none(small, tmp_path):
 
 def test_a_run_of_an_older_version_still_loads(bad, tmp_path):
     run = mmfl.run(bad, tmp_path / "run")
-    with closing(sqlite3.connect(tmp_path / "run" / "run.sqlite")) as database:
-        database.execute("DROP TABLE fault")
-        database.execute("ALTER TABLE round DROP COLUMN virtual")
-        database.execute("ALTER TABLE round DROP COLUMN quarantined")
-        database.commit()
+    make_older(tmp_path / "run", faults=False)
     old = Run.load(tmp_path / "run")
     assert (old.faults, old.quarantined) == ({}, 0)
     assert (old.fingerprint, old.tasks) == (run.fingerprint, run.tasks)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment, Run
-from mmfl.checkpoints import Checkpoints
 from mmfl.errors import EngineError, StoreError
+from mmfl.experiment import Checkpoints
+from support.helpers import one_line
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -12,16 +13,18 @@ import numpy as np
 import pytest
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment, Run
-from mmfl.checkpoints import Checkpoints
 from mmfl.errors import MmflWarning, StoreError
+from mmfl.experiment import Checkpoints
 from mmfl.market import MECHANISMS
-from mmfl.market.sources import Csv
-from mmfl.runs.claim import Claim
+from mmfl.market.bids_io import Csv
+from mmfl.runs import RunStore, stored_rounds, verify
+from mmfl.runs.directory import lock
+from mmfl.runs.directory.lock import Lease
 from mmfl.runs.resume import changes
-from mmfl.runs.runner import stored_rounds
-from mmfl.runs.store import RunStore, last_folder
+from mmfl.runs.store import last_folder
+from support.helpers import one_line
+from support.rewriting import edited, make_older, rewrite
 
 AUCTION = """
 [recruitment]
@@ -97,8 +100,8 @@ def test_broken_off_in_the_middle_of_a_round_nothing_before_it_is_lost(
                 raise stop
             return real(*args)
 
-        real = mmfl.loop.tested
-        patched.setattr("mmfl.loop.tested", tested)
+        real = mmfl.loop.loop.tested
+        patched.setattr("mmfl.loop.loop.tested", tested)
         with pytest.raises(stop):
             mmfl.run(experiment, "run")
     assert Run.load("run").rounds == after
@@ -154,10 +157,11 @@ def test_without_a_whole_checkpoint_it_starts_again_and_says_so(often, how):
 
 
 def test_rounds_that_a_power_cut_took_from_the_database_are_done_again(often):
-    *_, folder, _ = copies(often, Path("straight"))
-    with closing(sqlite3.connect(folder / "run.sqlite")) as database, database:
-        for table in ("round", "round_task", "failure"):
-            database.execute(f"DELETE FROM {table} WHERE round > 3")
+    *_, earlier, folder, _ = copies(often, Path("straight"))
+    for path in folder.glob("run.sqlite*"):
+        path.unlink()
+    for path in earlier.glob("run.sqlite*"):
+        shutil.copy(path, folder)
     with pytest.warns(MmflWarning, match="does not have, so the run goes on from the one of round"):
         run = mmfl.run(often, folder, resume=True)
     assert run.fingerprint == Run.load("straight").fingerprint
@@ -166,8 +170,8 @@ def test_rounds_that_a_power_cut_took_from_the_database_are_done_again(often):
 
 def test_a_checkpoint_of_another_history_is_not_used(often):
     *_, folder, _ = copies(often, Path("straight"))
-    with closing(sqlite3.connect(folder / "run.sqlite")) as database, database:
-        database.execute("UPDATE round SET chain = 'ff' WHERE round = 4")
+    with edited(folder) as database:
+        database.execute("UPDATE round SET chain = ? WHERE round = 4", ("f" * 64,))
     with pytest.warns(MmflWarning, match="another history"):
         mmfl.run(often, folder, resume=True)
     assert told(folder) == told(Path("straight"))
@@ -190,7 +194,7 @@ def test_more_rounds_go_on_like_a_longer_run(often):
 
 def test_a_finished_run_has_nothing_left_to_do(often, monkeypatch):
     first = mmfl.run(often, "run")
-    monkeypatch.setattr("mmfl.engines.inline.Inline.open", None)
+    monkeypatch.setattr("mmfl.experiment.Inline.open", None)
     assert mmfl.run(often, "run", resume=True) == first
 
 
@@ -299,38 +303,19 @@ def test_where_folders_cannot_be_locked_the_run_says_who_is_busy(often, monkeypa
         raise OSError("no locks here")
 
     monkeypatch.setattr("fcntl.flock", cannot)
+    monkeypatch.setattr(lock, "BEAT", 0.02)
+    monkeypatch.setattr(lock, "PATIENCE", 0.5)
     with stored_rounds(often, "run") as rounds:
         next(rounds)
-        said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
+        with pytest.warns(MmflWarning, match="waiting up to"):
+            said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
         assert "is being run by process" in said
     assert mmfl.run(often, "run", resume=True).status == "finished"
 
 
-def test_a_claim_ends_with_its_store(often):
+def test_a_lease_ends_with_its_store(often):
     mmfl.run(often, "run")
-    Claim(Path("run")).close()
-
-
-def test_a_run_that_was_killed_while_its_folder_was_made_starts_anew(often):
-    whole = mmfl.run(often, "whole")
-    for number, names in enumerate(
-        [[], ["experiment.toml"], ["experiment.toml", "environment.json", "run.sqlite"]]
-    ):
-        folder = Path(f"begun-{number}")
-        folder.mkdir()
-        for name in names:
-            (folder / name).write_bytes(b"")
-        assert mmfl.run(often, folder, resume=True).fingerprint == whole.fingerprint
-
-
-def test_something_else_is_refused_and_left_alone(often):
-    Path("taken").mkdir()
-    Path("taken/thesis.txt").write_text("precious")
-    Path("file").write_text("precious")
-    for name in ("taken", "file"):
-        assert name in one_line(StoreError, lambda: mmfl.run(often, name, resume=True))  # noqa: B023
-    assert Path("taken/thesis.txt").read_text() == Path("file").read_text() == "precious"
-    assert len(list(Path("taken").iterdir())) == 1
+    Lease(Path("run")).close()
 
 
 def test_without_checkpoints_it_starts_again(often):
@@ -353,8 +338,9 @@ def test_by_default_the_last_of_the_numbered_runs_goes_on(often):
 def test_other_versions_are_told_of(often):
     with stored_rounds(often, "run") as rounds:
         next(rounds)
-    path = Path("run/environment.json")
-    path.write_text(path.read_text().replace(f'"mmfl": "{mmfl.__version__}"', '"mmfl": "0.0.9"'))
+    text = Path("run/environment.json").read_text()
+    older = text.replace(f'"mmfl": "{mmfl.__version__}"', '"mmfl": "0.0.9"')
+    rewrite("run", "environment.json", older)
     with pytest.warns(MmflWarning, match=r"begun with mmfl 0\.0\.9"):
         mmfl.run(often, "run", resume=True)
     with closing(RunStore.open(Path("run"))) as store:
@@ -366,8 +352,7 @@ def test_other_versions_are_told_of(often):
 def test_a_run_of_another_format_can_be_read_but_not_continued(often):
     with stored_rounds(often, "run") as rounds:
         next(rounds)
-    with closing(sqlite3.connect("run/run.sqlite")) as database, database:
-        database.execute("UPDATE meta SET value = '1' WHERE key = 'format'")
+    make_older("run")
     assert Run.load("run").rounds == 1
     said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
     assert "another version of mmfl" in said
@@ -393,3 +378,12 @@ def test_changes_are_by_key_and_by_task_name():
         "new": (None, True),
     }
     assert changes(was, was) == {}
+
+
+def test_a_copy_by_hard_links_is_refused_and_the_original_stays(small):
+    mmfl.run(small, "first")
+    shutil.copytree("first", "second", copy_function=os.link)
+    more = replace(small, rounds=small.rounds + 1)
+    with pytest.raises(StoreError, match=r"run\.sqlite has another hard link"):
+        mmfl.run(more, "second", resume=True)
+    assert not verify("first").damaged

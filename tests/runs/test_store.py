@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sqlite3
 from pathlib import Path
 
@@ -15,8 +16,11 @@ import mmfl
 from mmfl import Experiment, Run
 from mmfl.allocate import Assignments
 from mmfl.errors import DataError, StoreError
-from mmfl.runs.runner import stored_rounds
+from mmfl.runs import stored_rounds
 from mmfl.runs.store import free_folder, pack_assignments, unpack_assignments
+from mmfl.system.calls import intercept
+from support.helpers import one_line
+from support.rewriting import set_meta
 
 rows = st.tuples(st.integers(0, 2**62), st.integers(0, 65535), st.floats(0, 1))
 
@@ -139,15 +143,44 @@ def test_of_two_that_start_together_each_gets_a_folder_of_its_own(small, tmp_pat
     assert [rounds.folder.name for rounds in both] == ["run", "run-2"]
 
 
+def test_a_disk_that_refuses_is_one_sentence_and_no_other_number_is_tried(small):
+    refused = []
+
+    def refuse(name, function, args, options):
+        if name in ("rename", "unlink", "rmdir"):
+            refused.append(name)
+            assert len(refused) < 100, "it goes on for ever"
+            raise PermissionError(1, "Operation not permitted")
+        return function(*args, **options)
+
+    with intercept(refuse):
+        said = one_line(StoreError, lambda: mmfl.run(small))
+    assert said == "cannot create the run in 'runs/run': Operation not permitted"
+    assert os.listdir("runs") == ["run"]
+
+
+def test_other_processes_that_are_always_faster_are_given_way_to_in_the_end(small, monkeypatch):
+    monkeypatch.setattr("mmfl.runs.runner._NUMBERS", 3)
+
+    def always_later(name, function, args, options):
+        result = function(*args, **options)
+        if name == "mkdir" and Path(args[0]).parent.name == "runs":
+            Path(args[0], "theirs").touch()
+        return result
+
+    with intercept(always_later):
+        said = one_line(StoreError, lambda: mmfl.run(small))
+    assert said == "'runs/run-3' exists already; choose another folder"
+    assert sorted(os.listdir("runs")) == ["run", "run-2", "run-3"]
+    assert [os.listdir(f"runs/{name}") for name in os.listdir("runs")] == [["theirs"]] * 3
+
+
 def test_a_run_whose_process_is_gone_is_interrupted(small, tmp_path):
     with stored_rounds(small, tmp_path / "run") as rounds:
         next(rounds)
-        database = sqlite3.connect(tmp_path / "run" / "run.sqlite")
         assert Run.load(tmp_path / "run").status == "running"
-        with database:
-            database.execute("UPDATE meta SET value = '99999999' WHERE key = 'pid'")
-        database.close()
-        assert Run.load(tmp_path / "run").status == "interrupted"
+    set_meta(tmp_path / "run", status="running")
+    assert Run.load(tmp_path / "run").status == "interrupted"
 
 
 def test_a_run_that_failed_says_why(small, tmp_path, monkeypatch):
@@ -158,3 +191,25 @@ def test_a_run_that_failed_says_why(small, tmp_path, monkeypatch):
         mmfl.run(small, out=tmp_path / "run")
     run = Run.load(tmp_path / "run")
     assert (run.status, run.reason) == ("failed", "KeyError: 'x'")
+
+
+@pytest.mark.parametrize("tasks", [1, 5])
+def test_the_table_of_tasks_is_read_as_often_for_one_task_as_for_many(small, tasks):
+    some = tuple(dataclasses.replace(small.tasks[0], name=f"task-{n}") for n in range(tasks))
+    run = mmfl.run(dataclasses.replace(small, rounds=2, tasks=some), "run")
+    plans = []
+
+    def explain(name, function, args, options):
+        if name == "execute" and "round_task" in args[1]:
+            plan = args[0].execute(f"EXPLAIN QUERY PLAN {args[1]}", *args[2:]).fetchall()
+            plans.append(" / ".join(row[-1] for row in plan))
+        return function(*args, **options)
+
+    with intercept(explain):
+        again = Run.load("run")
+    assert again == run
+    assert list(again.history) == list(again.tasks) == [task.name for task in some]
+    assert [len(history) for history in again.history.values()] == [2] * tasks
+    reads = [plan for plan in plans if "SCAN round_task" in plan or "SEARCH round_task" in plan]
+    assert len(reads) == 3  # one to verify it, one for results, one for turns
+    assert not any("CORRELATED" in plan for plan in plans)

@@ -18,7 +18,7 @@ from mmfl.market import (
     max_min_fair,
     max_min_optimum,
 )
-from mmfl.market.sources import IncreasingLinear, TruncatedNormal
+from mmfl.market.bids_io import IncreasingLinear, TruncatedNormal
 from mmfl.theory import (
     join_budget_fair,
     join_max_min,

@@ -215,6 +215,12 @@ class TestTheoremConvergenceWithAuctions:
         bounds = [auction_bound(1000, self.C, 1.0, nobody=x) for x in nobody]
         assert bounds[0] < bounds[1] < bounds[2] == 0.5
 
+    @pytest.mark.parametrize("T", [0, 1, 10, 100])
+    def test_not_even_while_there_are_too_few_rounds_to_say_anything(self, T):
+        bounds = [auction_bound(T, self.C, 1.0, nobody=x) for x in (0.0, 0.1, 0.9, 1.0)]
+        assert bounds == sorted(bounds)
+        assert bounds[-1] >= 0.5
+
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
     def test_the_sum_over_sets_of_winners_says_nothing_about_them(self, joins):
         total = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from mmfl.errors import InputError
 from mmfl.market import BudgetFair, MaxMinFair
-from mmfl.market.sources import Beta, Exponential, IncreasingLinear, TruncatedNormal, Uniform
+from mmfl.market.bids_io import Beta, Exponential, IncreasingLinear, TruncatedNormal, Uniform
 from mmfl.theory import (
     join_budget_fair,
     join_max_min,
@@ -170,6 +171,63 @@ def test_too_few_draws_are_refused_and_many_users_are_drawn_in_parts(monkeypatch
     monkeypatch.setattr("mmfl.theory.joining._AT_ONCE", 20)
     parts = join_sampled(0.3, 6, [Uniform()], auction, draws=50, rng=np.random.default_rng(1))
     assert parts == whole
+
+
+probabilities = st.floats(0, 1) | st.floats(0, 1e-12).map(lambda x: 1 - x) | st.just(1.0)
+
+
+@given(st.lists(probabilities, min_size=1, max_size=5))
+def test_the_chance_of_an_empty_task_is_exact_to_the_last_digits(below):
+    """Against exact rationals: 1 - prod F, and not the rounding error of that difference."""
+    laws = [lambda x, F=F: np.full_like(x, F) for F in below]
+    exact = 1 - math.prod(map(Fraction, below))
+    found = no_user_probability(1.0, laws, "budget_fair")
+    assert abs(Fraction(found) - exact) <= exact * Fraction(1, 10**14)
+    assert no_user_probability(1.0, laws[:1]) == 1.0 - below[0]
+    joins = printed.joint_sum(below)
+    exact = 1 - math.prod(1 - Fraction(F) for F in below)
+    assert abs(Fraction(joins) - exact) <= exact * Fraction(1, 10**14)
+
+
+@given(st.floats(0.001, 1), st.integers(1, 40), st.integers(1, 4))
+def test_many_users_leave_a_task_empty_next_to_never_and_that_is_told(F, N, S):
+    laws = [lowest(lambda x: np.full_like(x, F), N)] * S
+    exact = 1 - (1 - (1 - Fraction(F)) ** N) ** S
+    found = no_user_probability(1.0, laws, "budget_fair")
+    assert abs(Fraction(found) - exact) <= exact * Fraction(1, 10**11)
+
+
+@given(st.integers(1, 5), st.integers(0, 60))
+@settings(max_examples=60)
+def test_sums_of_uniforms_against_exact_rationals(n, tenths):
+    y = Fraction(tenths, 10)
+    irwin_hall = sum(
+        (-1) ** k * math.comb(n, k) * max(y - k, Fraction(0)) ** n for k in range(n + 1)
+    ) / math.factorial(n)
+    exact = 1 - irwin_hall if y < n else Fraction(0)
+    found = no_user_probability(max(float(y), 1e-9), [Uniform().cdf] * n)
+    assert found == pytest.approx(float(exact), abs=1e-6)
+    assert (found == 0.0) == (exact == 0)
+
+
+@pytest.mark.parametrize("mechanism", ["max_min_fair", "budget_fair"])
+@pytest.mark.parametrize("S", [1, 2, 3, 4])
+def test_a_budget_for_everybody_leaves_no_task_empty(S, mechanism):
+    for N in (1, 2, 5):
+        for B in (1.0, 1.5, 10.0):
+            least = [lowest(Uniform().cdf, N)] * S
+            assert no_user_probability(S * B, least, mechanism) == 0.0
+    tenths = [Uniform(0.0, 0.1).cdf] * 3
+    assert no_user_probability(0.3, tenths) == 0.0  # though 0.1 + 0.1 + 0.1 > 0.3
+
+
+def test_exponential_tails_are_not_lost():
+    for mechanism, exact in (
+        ("max_min_fair", 101 * math.exp(-100)),
+        ("budget_fair", 2 * math.exp(-50)),
+    ):
+        found = no_user_probability_exp(100.0, 1.0, 2, mechanism)
+        assert found == pytest.approx(exact, rel=1e-12)
 
 
 def test_a_budget_next_to_nothing_recruits_nobody():

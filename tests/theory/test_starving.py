@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
 from mmfl.errors import InputError
 from mmfl.market import budget_fair, max_min_fair
-from mmfl.market.sources.distributions import IncreasingLinear, Uniform
+from mmfl.market.bids_io import IncreasingLinear, Uniform
 from mmfl.theory import (
     expected_clients,
     expected_take_up,
@@ -22,6 +21,7 @@ from mmfl.theory import (
     selection_probability_active,
     starvation_probability,
 )
+from support.helpers import one_line
 
 CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=7)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mmfl import theory
-from mmfl.market.sources import IncreasingLinear, Uniform
+from mmfl.market.bids_io import IncreasingLinear, Uniform
 
 PAGE = Path(__file__).parent.parent / "vectors" / "theory.json"
 ENTRIES = json.loads(PAGE.read_text())["entries"]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import one_line
-from mmfl.data.arrays import Arrays
-from mmfl.data.preparation import Augment, Auto, Given, Half, Nothing, Standard
+from mmfl.data import Arrays, Augment, AutoNormalize
+from mmfl.data.preparation import Given, Half, Nothing, Standard
 from mmfl.errors import DataError
 from mmfl.rng import stream
 from mmfl.train.inputs import Inputs, bears_channels_last
+from support.helpers import one_line
 
 G = np.random.default_rng(0)
 COLOUR = G.integers(0, 256, (20, 5, 7, 3), np.uint8)
@@ -43,7 +43,7 @@ def test_a_model_sees_channels_first(x, shape, dtype):
 
 def test_tokens_are_given_as_they_are():
     tokens = G.integers(0, 50, (20, 6))
-    found, _ = inputs(tokens, Auto()).train(ROWS)
+    found, _ = inputs(tokens, AutoNormalize()).train(ROWS)
     assert found.dtype == torch.int64
     assert np.array_equal(found.numpy(), tokens[ROWS])
 

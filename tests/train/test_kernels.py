@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment
 from mmfl.errors import ConfigError
+from mmfl.exchange import Address, ClientUpdate, Job, LocalWork
 from mmfl.rng import stream
+from mmfl.train import Trainer
 from mmfl.train.batched import Batched
 from mmfl.train.inputs import Inputs
 from mmfl.train.reference import Turn
 from mmfl.train.sgd import FusedSgd, Sgd
-from mmfl.train.trainer import Trainer
-from mmfl.updates import Address, ClientUpdate, Job, LocalWork
+from support.helpers import one_line
 
 BASE = """
 rounds = 2

@@ -13,11 +13,11 @@ from torch.nn import functional
 
 import mmfl
 from mmfl import Experiment
-from mmfl.data import simulate
-from mmfl.engines.inline import Inline, InlineEngine
+from mmfl.engines import InlineEngine
+from mmfl.exchange import CHUNK, ClientUpdate, LocalWork
+from mmfl.experiment import Inline, simulate
 from mmfl.rng import stream
 from mmfl.train.reference import batches
-from mmfl.updates import CHUNK, ClientUpdate, LocalWork
 
 ONE_TASK = """
 rounds = 3

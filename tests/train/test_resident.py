@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from mmfl.errors import EngineError
-from mmfl.params import Params
+from mmfl.exchange import Params
 from mmfl.train.resident import Resident
 
 

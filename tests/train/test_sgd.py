@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from mmfl.exchange import LocalWork
 from mmfl.train.sgd import Sgd
-from mmfl.updates import LocalWork
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from mmfl.data import Arrays
+from mmfl.experiment import Task
 from mmfl.models import Cnn, Mlp, PreactResnet, PreactResnet18
-from mmfl.settings import Task
 from mmfl.train.sizing import weigh
 
 
@@ -69,7 +69,7 @@ def test_weighing_does_not_import_torchs_compiler():
     import sys
 
     script = (
-        "import sys; from mmfl import Experiment; from mmfl.engines import Inline\n"
+        "import sys; from mmfl import Experiment; from mmfl.experiment import Inline\n"
         'text = \'rounds = 1\\nclients.count = 2\\n[[tasks]]\\nname = "a"\\n'
         'dataset.kind = "synthetic"\\n\'\n'
         "engine = Inline().open(Experiment.from_toml(text), data_dir=None)\n"

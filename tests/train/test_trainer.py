@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment
-from mmfl.engines import Inline
 from mmfl.errors import EngineError, MmflError
-from mmfl.evaluate import combine
+from mmfl.experiment import Inline
+from mmfl.loop import combine
+from support.helpers import one_line
 
 OWN = """
 import numpy as np

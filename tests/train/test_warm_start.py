@@ -11,12 +11,12 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment
-from mmfl.engines import ENGINES
 from mmfl.errors import EngineError, InputError
-from mmfl.params import Layout
+from mmfl.exchange import Layout
+from mmfl.experiment import ENGINES
 from mmfl.train.warm_start import warm_weights
+from support.helpers import one_line
 
 LAYOUT = Layout((("a.weight", (2, 3)), ("a.bias", (2,)), ("scale", ())))
 RIGHT = {

@@ -7,7 +7,7 @@ from mmfl.aggregate.base import (
     MergingAggregator,
     partial_sums,
 )
-from mmfl.aggregate.checks import Checks, checked, norm_of
+from mmfl.aggregate.checks import REFUSALS, Checks, checked, norm_of
 from mmfl.aggregate.clipped_mean import ClippedMean
 from mmfl.aggregate.mean import Mean
 from mmfl.aggregate.median import Median
@@ -17,6 +17,7 @@ from mmfl.config import Family
 
 __all__ = [
     "AGGREGATORS",
+    "REFUSALS",
     "Aggregator",
     "Checks",
     "ChunkSum",

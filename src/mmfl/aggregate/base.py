@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.params import Params
-from mmfl.updates import CHUNK, ClientFailure, ClientUpdate, PartialSum
+from mmfl.exchange import CHUNK, ClientFailure, ClientUpdate, Params, PartialSum
 
 __all__ = ["Aggregator", "ChunkSum", "CollectingAggregator", "MergingAggregator", "partial_sums"]
 
@@ -94,9 +93,12 @@ def partial_sums(results: Iterable[ClientUpdate | ClientFailure]) -> Iterator[Pa
             chunk.add(result)
         if result.partial is not None or count == CHUNK:
             formed = result.partial or chunk.sum()
+            memory = None
             if formed is not None:
                 yield formed
-            chunk, count = ChunkSum(), 0
+                memory = formed.reclaim()
+            chunk, count = ChunkSum(memory), 0
+            del result, formed, memory
     formed = chunk.sum()
     if formed is not None:
         yield formed

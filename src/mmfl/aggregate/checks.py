@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import Field, Strict
 
 from mmfl.config import component
-from mmfl.params import Flat, Layout, Params
-from mmfl.updates import Address, ClientFailure, ClientUpdate
+from mmfl.exchange import Address, ClientFailure, ClientUpdate, Flat, Layout, Params
 
 __all__ = ["REFUSALS", "Checks", "checked", "norm_of"]
 

@@ -10,8 +10,7 @@ import numpy as np
 from mmfl.aggregate.checks import norm_of
 from mmfl.aggregate.collected import deltas_of, stepped
 from mmfl.config import Positive, component
-from mmfl.params import Params
-from mmfl.updates import ClientUpdate
+from mmfl.exchange import ClientUpdate, Params
 
 __all__ = ["ClippedMean"]
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.params import Flat, Params
-from mmfl.updates import ClientUpdate
+from mmfl.exchange import ClientUpdate, Flat, Params
 
 __all__ = ["coordinatewise", "deltas_of", "stepped"]
 

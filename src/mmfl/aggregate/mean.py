@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mmfl.aggregate.base import BLOCK
 from mmfl.config import component
-from mmfl.params import Params
-from mmfl.updates import PartialSum
+from mmfl.exchange import Params, PartialSum
 
 __all__ = ["Mean"]
 
@@ -27,11 +27,21 @@ class Mean:
         self, params: Params, updates: Iterable[PartialSum], difficulty: float, state: Any
     ) -> tuple[Params, Any]:
         """Algorithm 1, line 13."""
-        total, examples = np.zeros(params.layout.size), 0
+        total, examples = None, 0
         for part in updates:
-            total += part.total
+            if total is None:
+                total = part.take()
+            else:
+                total += part.total
+                part.release()
             examples += part.examples
-        if examples:
-            total /= examples
-            total += params.flat
-        return Params(params.layout, (total if examples else params.flat).astype(np.float32)), state
+        if total is None or not examples:
+            return Params(params.layout, params.flat.copy()), state
+        new = np.empty_like(params.flat)
+        for start in range(0, len(new), BLOCK):
+            some = slice(start, start + BLOCK)
+            step = total[some] + 0.0  # a sum begins with 0.0: no -0.0 may be left of the first part
+            step /= examples
+            step += params.flat[some]
+            new[some] = step
+        return Params(params.layout, new), state

@@ -9,8 +9,7 @@ import numpy as np
 
 from mmfl.aggregate.collected import coordinatewise
 from mmfl.config import component
-from mmfl.params import Params
-from mmfl.updates import ClientUpdate
+from mmfl.exchange import ClientUpdate, Params
 
 __all__ = ["Median"]
 

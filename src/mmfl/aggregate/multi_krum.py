@@ -11,8 +11,7 @@ from pydantic import Field, Strict
 
 from mmfl.aggregate.collected import BLOCK, deltas_of, stepped
 from mmfl.config import component
-from mmfl.params import Flat, Params
-from mmfl.updates import ClientUpdate
+from mmfl.exchange import ClientUpdate, Flat, Params
 
 __all__ = ["MultiKrum"]
 

@@ -11,8 +11,7 @@ from pydantic import Field, Strict
 
 from mmfl.aggregate.collected import coordinatewise
 from mmfl.config import component
-from mmfl.params import Params
-from mmfl.updates import ClientUpdate
+from mmfl.exchange import ClientUpdate, Params
 
 __all__ = ["TrimmedMean"]
 

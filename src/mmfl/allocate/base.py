@@ -142,9 +142,9 @@ class Allocator(Protocol):
     """Chooses a task for each active client.
 
     State is explicit: the first call gets None, later calls what the call before returned. It must
-    be plain data (None, numbers, strings, lists, tuples, sets, dictionaries, NumPy arrays), since
-    checkpoints hold it. One whose first rounds depend on `View.rounds` has an attribute
-    `plans_ahead` that is true: its runs cannot be made longer.
+    be plain data (None, numbers, strings, lists, tuples, sets, dictionaries, NumPy arrays, and
+    nothing that inherits from them), since checkpoints hold it. One whose first rounds depend on
+    `View.rounds` has an attribute `plans_ahead` that is true: its runs cannot be made longer.
     """
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:

@@ -108,7 +108,9 @@ class EqualBounds:
     learn: Flag = True
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
-        """While a difficulty is unknown, as uniform, with numbers as even as can be.
+        """While a task that can be trained now has no difficulty yet: uniform, with even numbers.
+
+        A task that no active client may train plays no part, be its difficulty known or not.
 
         State: by task name, a table with its first difficulty, its difficulty and number of clients
         in the last round (`f`, `n`), and the sums of squares and products of its observations.
@@ -123,15 +125,14 @@ class EqualBounds:
         }
 
         def counts(patterns: Patterns, order: npt.NDArray[np.intp]) -> Ints:
-            names = [view.tasks[s] for s in order]
-            most, fits = len(view.clients), [_constants(learnt[name]) for name in names]
-            bounds = [
-                bounds_after(f[name], fit, most, self.horizon)
-                for name, fit in zip(names, fits, strict=True)
-            ]
-            return min_max_counts(np.array(bounds), patterns)
+            most = len(view.clients)
+            bounds = np.zeros((len(order), most + 1))  # of tasks that nobody may train, too
+            for row, name in zip(bounds, (view.tasks[s] for s in order), strict=True):
+                if name in learnt:
+                    row[:] = bounds_after(f[name], _constants(learnt[name]), most, self.horizon)
+            return min_max_counts(bounds, patterns)
 
-        if len(learnt) < len(f):
+        if (np.isnan(view.difficulty) & view.eligible.any(axis=0)).any():
             found, _ = Uniform(sampling="stratified").allocate(view, None, rng=rng)
         else:
             found = deal(view, counts, rng=rng)

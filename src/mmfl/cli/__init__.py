@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from typing import TextIO
@@ -10,9 +9,12 @@ from typing import TextIO
 import typer
 
 from mmfl import __version__
-from mmfl.cli import auction, check, compare, data, plan, profile, run, status
-from mmfl.errors import MmflError, MmflWarning
-from mmfl.memory import ran_out
+from mmfl.cli import auction, check, compare, data, plan, profile, run, status, verify
+from mmfl.cli.commands import ExperimentCommand
+from mmfl.cli.streams import complain, drop_output, escape_letters, flush, name_options, why
+from mmfl.errors import MmflError, MmflWarning, printable
+from mmfl.system.memory import ran_out
+from mmfl.system.standard import open_standard_files
 
 __all__ = ["app", "main"]
 
@@ -22,15 +24,19 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda word: "figure" if word == "plot" else word,  # its old name
+    },
 )
-app.command("run")(run.run)
-app.command("compare")(compare.compare)
-app.command("plan")(plan.plan)
-app.command("check")(check.check)
+app.command("run", cls=ExperimentCommand)(run.run)
+app.command("compare", cls=ExperimentCommand)(compare.compare)
+app.command("plan", cls=ExperimentCommand)(plan.plan)
+app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)
-app.command("profile")(profile.profile)
+app.command("verify")(verify.verify)
+app.command("profile", cls=ExperimentCommand)(profile.profile)
 app.add_typer(auction.app, name="auction")
 app.add_typer(data.app, name="data")
 
@@ -60,21 +66,30 @@ def _show_warning(
 ) -> None:
     """A warning is one line, whoever warns."""
     name = "" if issubclass(category, MmflWarning) else f"{category.__name__}: "
-    typer.echo(f"mmfl: warning: {name}{' '.join(str(message).split())}", err=True)
+    complain(printable(f"warning: {name}{' '.join(str(message).split())}"))
 
 
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and exit code 2."""
     warnings.showwarning = _show_warning
+    warnings.simplefilter("default", MmflWarning)  # to be told, whatever PYTHONWARNINGS says
     try:
-        app()
+        open_standard_files()
+        escape_letters()
+        try:
+            app()
+        finally:
+            flush()
     except MmflError as error:
-        typer.echo(f"mmfl: {error}", err=True)
+        complain(name_options(str(error)))
         sys.exit(2)
     except MemoryError as error:
-        typer.echo(f"mmfl: {ran_out(error)}", err=True)
+        complain(str(ran_out(error)))
         sys.exit(2)
-    except BrokenPipeError:
-        # Whoever read our output has gone: say no more, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has gone: say no more
+        drop_output()
         sys.exit(1)
+    except OSError as error:
+        complain(why(error))
+        drop_output()
+        sys.exit(2)

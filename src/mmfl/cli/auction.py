@@ -9,6 +9,7 @@ import typer
 
 from mmfl import __version__
 from mmfl.cli.options import AllowImports, Json, allowed, stopped_by_signals
+from mmfl.cli.output import Figure, Force, check_figure, check_out, output
 
 if TYPE_CHECKING:
     from mmfl.market import Mechanism
@@ -22,7 +23,7 @@ Table = Annotated[
     typer.Argument(
         metavar="BIDS",
         help="A CSV file of bids (a line per client, a column per task, empty = unwilling), or a "
-        "TOML file: a description of simulated bids, or an experiment with [recruitment].",
+        "TOML file: a description of simulated bids, or an experiment with \\[recruitment].",
         show_default=False,
         readable=False,
     ),
@@ -44,7 +45,6 @@ Seed = Annotated[
     int | None,
     typer.Option(help="Of random_within_budget's order, and of simulated bids.", min=0),
 ]
-Plot = Annotated[Path | None, typer.Option(help="Draw a figure: .png, .svg or .pdf.")]
 
 
 @app.command()
@@ -59,28 +59,31 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Write who is recruited for what and paid how much (CSV).")
     ] = None,
-    plot: Plot = None,
+    force: Force = False,
+    figure: Figure = None,
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
     """Run one auction: winners, prices, take-up and spend of each task."""
     from mmfl.cli.auction_input import FIXED, Options, Source, kind_of
-    from mmfl.cli.auction_view import outcome_data, show_outcome
-    from mmfl.market.sources.files import write_awards
+    from mmfl.cli.views.auction import outcome_data, show_outcome
+    from mmfl.market.bids_io import write_rows
 
-    _check_plot(plot)
     source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
+    check_out(out, inputs=source.inputs, force=force)
+    check_figure(figure, inputs=source.inputs, force=force, out=out)
     given = Options(budget, payment, integer, threshold, seed)
     rule = source.mechanism(mechanism, given)
     table = source.bids(seed, needed=hasattr(rule, "seed"))
     outcome = rule.recruit(table)
     money: float | None = getattr(rule, "budget", None)
     if out is not None:
-        write_awards(outcome, out)
-    if plot is not None:
-        from mmfl.report.auctions import supply
+        with output(out, force=force) as file:
+            write_rows(outcome, file)
+    if figure is not None:
+        from mmfl.report.figures import save_supply
 
-        supply(outcome, plot, title=_called(rule))
+        save_supply(outcome, figure, title=_called(rule))
     if json:
         from json import dumps
 
@@ -88,7 +91,7 @@ def run(
         return
     share = money / table.shape[1] if kind_of(rule) in FIXED and money is not None else None
     show_outcome(outcome, _called(rule), money, share)
-    _wrote(out, plot)
+    _wrote(out, figure)
 
 
 @app.command()
@@ -112,7 +115,8 @@ def compare(
     out: Annotated[
         Path | None, typer.Option(help="Write all results as JSON into this file.")
     ] = None,
-    plot: Plot = None,
+    force: Force = False,
+    figure: Figure = None,
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
@@ -120,14 +124,16 @@ def compare(
     from json import dumps
 
     from mmfl.cli.auction_input import Source, amounts, contenders
-    from mmfl.cli.auction_view import progress, show_contest
-    from mmfl.market.lab.contest import auctions, gathered
+    from mmfl.cli.views.auction import progress, show_contest
+    from mmfl.market.truthfulness import auctions, gathered
 
     budgets = amounts(budget, "--budget")
     rules = contenders(mechanism, payment, threshold)
-    _check_plot(plot)
+    source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
+    check_out(out, inputs=source.inputs, force=force)
+    check_figure(figure, inputs=source.inputs, force=force, out=out)
     with stopped_by_signals(lambda: "before all auctions were run"):
-        tables = Source.of(bids, allow_imports=allowed(allow_imports, bids)).tables(seeds)
+        tables = source.tables(seeds)
         steps = len(rules) * len(set(budgets)) * len(tables)
         with progress("auctions", steps) as followed:
             results = followed(auctions(rules, tables, budgets))
@@ -142,17 +148,18 @@ def compare(
         **found.data(),
     }
     if out is not None:
-        _write(data, out)
-    if plot is not None:
-        from mmfl.report.auctions import comparison
+        with output(out, force=force, folders=True) as file:
+            file.write(_text(data))
+    if figure is not None:
+        from mmfl.report.figures import save_auctions
 
         clients, tasks = next(iter(tables.values())).shape
-        comparison(found, plot, title=f"{bids.stem}: {clients:,} clients, {tasks:,} tasks")
+        save_auctions(found, figure, title=f"{bids.stem}: {clients:,} clients, {tasks:,} tasks")
     if json:
         typer.echo(dumps(data))
         return
     show_contest(found)
-    _wrote(out, plot)
+    _wrote(out, figure)
 
 
 @app.command()
@@ -175,8 +182,8 @@ def check(
 ) -> None:
     """Verify an outcome, and search for lies that pay (the bids are taken as true costs)."""
     from mmfl.cli.auction_input import Options, Source, kind_of
-    from mmfl.cli.auction_view import audit_data, progress, show_audit
-    from mmfl.market.lab.audit import audit
+    from mmfl.cli.views.auction import audit_data, progress, show_audit
+    from mmfl.market import audit
 
     source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
     rule = source.mechanism(mechanism, Options(budget, payment, integer, threshold, seed))
@@ -198,13 +205,6 @@ def _wrote(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             typer.echo(f"wrote {path}")
-
-
-def _check_plot(path: Path | None) -> None:
-    if path is not None:
-        from mmfl.report.saving import check_path
-
-        check_path(path)
 
 
 def _called(rule: Mechanism) -> str:
@@ -235,17 +235,10 @@ def _command() -> str:
     return shlex.join(["mmfl", *sys.argv[1:]])
 
 
-def _write(data: dict[str, Any], path: Path) -> None:
+def _text(data: dict[str, Any]) -> str:
     """Data as JSON, one result to a line."""
     from json import dumps
 
-    from mmfl.errors import StoreError
-
     head = [f"{dumps(key)}: {dumps(value)}" for key, value in data.items() if key != "results"]
     results = ",\n  ".join(map(dumps, data["results"]))
-    text = "{\n " + ",\n ".join([*head, f'"results": [\n  {results}\n ]']) + "\n}\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    return "{\n " + ",\n ".join([*head, f'"results": [\n  {results}\n ]']) + "\n}\n"

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from mmfl.cli.options import about
-from mmfl.config import dump, read_file, read_toml
+from mmfl.comparison import read_seeds
+from mmfl.config import dump, read_file, read_toml, short
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.market import MECHANISMS, Bids, Market, Mechanism, ValueThreshold, read_bids
-from mmfl.market.sources import Csv
-from mmfl.sentences import short
-from mmfl.sweeps.variants import read_seeds
+from mmfl.market.bids_io import Csv
 
 __all__ = ["FIXED", "Options", "Source", "amounts", "contenders", "kind_of", "numbers"]
 
@@ -96,11 +95,17 @@ class Source:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
         if not {"rounds", "recruitment"} & table.keys():
-            return cls(path, Market.load(path))
+            return cls(path, Market.load(path, allow_imports=allow_imports))
         experiment = Experiment.load(path, allow_imports=allow_imports)
         if experiment.recruitment is None:
             raise InputError(f"{path}: the experiment has no [recruitment], so there are no bids")
         return cls(path, experiment)
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The files that are read."""
+        own = getattr(getattr(self.market, "recruitment", None), "bids", None)
+        return [self.path, *([Path(own.path)] if isinstance(own, Csv) else [])]
 
     def mechanism(self, kind: str | None, options: Options) -> Mechanism:
         """The one that is asked for; by default the experiment's, or max_min_fair."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from mmfl.cli.options import AllowImports, Config, DataDir, Sets, about, find_modules
+from mmfl.errors import MmflWarning
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
-    from mmfl.recruiting import Recruited
+    from mmfl.loop import Recruited
 
 __all__ = ["check", "schema"]
 
@@ -28,8 +30,12 @@ def check(
     if allow_imports:
         find_modules(config)
     with about(config):
-        experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
-        for line in _found(experiment, config, data_dir):
+        with warnings.catch_warnings(record=True) as remarks:
+            experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
+            lines = _found(experiment, config, data_dir)
+        for remark in remarks:  # now that the experiment is known to be sound
+            warnings.showwarning(remark.message, remark.category, remark.filename, remark.lineno)
+        for line in lines:
             typer.echo(line)
 
 
@@ -37,14 +43,14 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     """What there is to say, all at once: nothing is said of an experiment that is not sound."""
     import numpy as np
 
-    from mmfl.engines.inline import Inline
-    from mmfl.engines.local import Local
-    from mmfl.memory import refuse
-    from mmfl.needs import worker_needs
-    from mmfl.population import Population
-    from mmfl.recruiting import warn_of
+    from mmfl.engines import InlineEngine
+    from mmfl.experiment import Local, worker_needs
+    from mmfl.loop import Population, warn_of
+    from mmfl.runs import check_names
+    from mmfl.system.memory import refuse
 
-    engine = Inline().open(experiment, data_dir=data_dir)
+    check_names(Path("runs"), experiment)
+    engine = InlineEngine(experiment, data_dir)
     population = Population.of(engine.federation, engine.experiment)
     if isinstance(experiment.engine, Local):
         workers = experiment.engine.processes
@@ -63,6 +69,16 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     if population.recruited is not None:
         warn_of(population.recruited)
         lines.append(_recruited(population.recruited))
+    able = engine.federation.able()
+    idle = 0 if able is None else len(engine.federation.clients) - len(able)
+    if idle:
+        who = "1 client holds" if idle == 1 else f"{idle:,} clients hold"
+        warnings.warn(
+            f"{who} no data of any task, so clients.count = {experiment.clients.count} could be "
+            f"{experiment.clients.count - idle}",
+            MmflWarning,
+            stacklevel=2,
+        )
     lines.append(
         f"{config}: fine; {len(params)} tasks, {population.count} clients of which "
         f"{population.turnout(1)} are active in round 1, {experiment.rounds} rounds"
@@ -72,7 +88,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
 
 def _recruited(recruited: Recruited) -> str:
     """Who was recruited for what, and how many of them can train it."""
-    from mmfl.report.words import amount
+    from mmfl.report import amount
 
     outcome, parts = recruited.outcome, []
     for s, task in enumerate(outcome.bids.tasks):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.compare_view import CompareView
 from mmfl.cli.options import (
     AllowImports,
     Config,
@@ -22,15 +21,17 @@ from mmfl.cli.options import (
     find_modules,
     stopped_by_signals,
 )
-from mmfl.errors import ConfigError, InputError, StoreError
+from mmfl.cli.output import check_figure
+from mmfl.cli.views.compare import CompareView
+from mmfl.errors import ConfigError, InputError, SweepError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mmfl.cli.own_files import OwnFiles
+    from mmfl.comparison import Comparison, Jobs
     from mmfl.experiment import Experiment
-    from mmfl.report import Variant
-    from mmfl.sweeps.compare import Comparison
-    from mmfl.sweeps.sweep import Jobs
+    from mmfl.report import Remark, Variant
 
 __all__ = ["compare"]
 
@@ -63,6 +64,9 @@ def compare(
             "results.",
         ),
     ] = "auto",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace tables and pictures that are not its own.")
+    ] = False,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
     json: Json = False,
@@ -71,14 +75,17 @@ def compare(
     """Run variants of an experiment over several seeds and compare them with the first one.
 
     Runs that are finished in the folder are kept: the same command again goes on where it was.
+    If runs fail, or every turn of a task, or no client could train it, the tables say so and the
+    exit code is 1.
     """
     from rich.console import Console
 
+    from mmfl.cli.own_files import OwnFiles
+    from mmfl.comparison import read_jobs, read_seeds, read_vary
     from mmfl.experiment import Experiment
     from mmfl.report import variants
-    from mmfl.sweeps.variants import read_jobs, read_seeds, read_vary
 
-    _refuse_figure(figure)
+    check_figure(figure, inputs=[config], force=True)  # `OwnFiles` says what may be replaced
     wanted = read_jobs(jobs)
     if target is not None and not math.isfinite(target):
         raise ConfigError(f"--target must be a number, got {target}")
@@ -92,17 +99,29 @@ def compare(
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
         raise ConfigError("seeds are given as --seeds, not as --set seed=... or --vary seed=...")
     comparison = _planned(experiments, read_seeds(seeds), config.stem, out, data_dir)
+    own = OwnFiles(comparison.out, force=force)
+    own.check([] if figure is None else [figure])
+    if comparison.todo or own.recorded:  # else they may be what an older version wrote: see `write`
+        kinds = ("md", "json", *([] if figure else ["png"]))
+        own.check(comparison.out / f"comparison.{kind}" for kind in kinds)
     where = sys.stderr if json else sys.stdout
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
     kept = f"(what is finished is kept in {comparison.out}; the same command goes on from there)"
     with stopped_by_signals(lambda: kept):
-        _go(comparison, console, wanted)
-    compared = variants(comparison.results())
-    found = _write(compared, comparison, console, target)
-    console.print(_draw(compared, comparison, figure), soft_wrap=True)
+        failed = _go(comparison, console, wanted)
+    compared = variants({name: runs for name, runs in comparison.results().items() if runs})
+    if failed is not None and not compared:
+        raise failed
+    about = _remarks(compared, comparison)
+    found = _write(compared, comparison, console, target, about, own)
+    console.print(_draw(compared, comparison, figure, about, own), soft_wrap=True)
     console.print(f"tables and runs: {comparison.out}", soft_wrap=True)
     if json:
         typer.echo(json_.dumps(found))
+    serious = [remark for remark in about if remark.serious]
+    if serious:
+        typer.echo(f"mmfl: {failed or _first_of(serious)}", err=True)
+        raise typer.Exit(1)
 
 
 def _planned(
@@ -113,7 +132,7 @@ def _planned(
     data_dir: Path | None,
 ) -> Comparison:
     """The comparison in the folder that is wanted, or in the first of ours that can take it."""
-    from mmfl.sweeps.compare import Comparison, OtherRunError
+    from mmfl.comparison import Comparison, OtherRunError
 
     if out is not None:
         return Comparison(experiments, seeds, out, data_dir=data_dir)
@@ -129,33 +148,52 @@ def _planned(
             number += 1
 
 
-def _go(comparison: Comparison, console: Console, jobs: Jobs) -> None:
-    """Run what is missing, and show how far it is."""
+def _go(comparison: Comparison, console: Console, jobs: Jobs) -> SweepError | None:
+    """Run what is missing, and show how far it is; what is to be said of runs that failed."""
     number = comparison.jobs(jobs)
     kept = sum(run.done for run in comparison.runs)
     if kept:
         console.print(f"{kept} of {len(comparison.runs)} runs are there already")
-    if not comparison.todo:
-        return
+    if all(run.done for run in comparison.runs):
+        return None
     if number > 1:
         console.print(f"{number} runs at a time")
     with closing(comparison.go(number)) as steps, CompareView(comparison, console) as view:
-        for run, step in steps:
-            view.show(run, step)
+        try:
+            for run, event in steps:
+                view.show(run, event)
+        except SweepError as error:
+            return error
+    return None
 
 
-def _refuse_figure(path: Path | None) -> None:
-    """A picture that cannot be drawn in the end is refused in the beginning."""
-    from mmfl.report.saving import check_path
+def _remarks(variants: list[Variant], comparison: Comparison) -> list[Remark]:
+    """What a reader must know: what failed, what never trained, what cannot be paired."""
+    from mmfl.report import Remark, failed_runs, remarks, sharing_seeds
 
-    if path is not None:
-        check_path(path)
+    alone = [v for v in variants if not any(v is one for one in sharing_seeds(variants))]
+    said = f"shares no seed with {variants[0].name}, so that there are no differences"
+    unpaired = [Remark(variant.name, said) for variant in alone]
+    return [*failed_runs(comparison.failed), *remarks(variants), *unpaired]
 
 
-def _draw(variants: list[Variant], comparison: Comparison, figure: Path | None) -> str:
+def _first_of(serious: list[Remark]) -> str:
+    """One sentence about remarks: the first, and how many more there are."""
+    more = f" (and {len(serious) - 1} more: see the tables)" if len(serious) > 1 else ""
+    about, text = serious[0].variant, serious[0].text
+    return f"{about}: {text}{more}"
+
+
+def _draw(
+    variants: list[Variant],
+    comparison: Comparison,
+    figure: Path | None,
+    about: list[Remark],
+    own: OwnFiles,
+) -> str:
     """Draw the picture; where it is, or why there is none."""
     from mmfl.objectives import METRICS
-    from mmfl.report import comparison as draw
+    from mmfl.report.figures import draw_comparison, render
 
     first = comparison.runs[0].experiment.resolved()
     kinds = {METRICS.kind_of(task.metric) for task in first.tasks}
@@ -165,38 +203,55 @@ def _draw(variants: list[Variant], comparison: Comparison, figure: Path | None) 
         some = round(active * first.clients.count)
         share = f"{some}" if first.recruitment is None else f"{active:.0%} of those recruited"
         busy = f", {share} active in a round"
-    seeds = [str(seed) for seed in variants[0].seeds]
+    seeds = [str(seed) for seed in sorted({seed for v in variants for seed in v.seeds})]
     note = (
         f"{first.rounds} rounds, {first.clients.count} clients{busy}, "
         f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}."
     )
+    if any(remark.serious for remark in about):
+        note += " Runs failed, or a task never trained: see the tables."
     path = comparison.out / "comparison.png" if figure is None else figure
     metric = kinds.pop() if len(kinds) == 1 else "metric"
     try:
-        return f"picture: {draw(variants, path, subtitle=note, metric=metric)}"
+        content = render(draw_comparison(variants, subtitle=note, metric=metric), path)
     except InputError as error:
         if figure is not None:
             raise
         return f"no picture: {error}"
+    own.write(path, content)
+    return f"picture: {path}"
 
 
 def _write(
-    variants: list[Variant], comparison: Comparison, console: Console, target: float | None
+    variants: list[Variant],
+    comparison: Comparison,
+    console: Console,
+    target: float | None,
+    about: list[Remark],
+    own: OwnFiles,
 ) -> dict[str, Any]:
-    """Print the tables, and put them beside the runs as Markdown and as data."""
-    from mmfl.report import Differences, Results, data, quantities
+    """Put the tables beside the runs as Markdown and as data, and print them."""
+    from mmfl.report import Differences, Results, data, quantities, sharing_seeds
 
-    tables: list[Results | Differences] = [Results(variants, target)]
-    if len(variants) > 1:
-        tables.append(Differences(variants, quantities(variants[0], target)))
-    found = {"out": str(comparison.out), **data(variants, target)}
-    for table in tables:
-        console.print(table)
-        console.print()
+    tables: list[Results | Differences] = [Results(variants, target, about)]
+    paired = sharing_seeds(variants)
+    if len(paired) > 1:
+        tables.append(Differences(paired, quantities(paired[0], target), about))
+    found = {
+        "out": str(comparison.out),
+        **data(variants, target),
+        "failed_runs": [
+            {"variant": variant, "seed": seed, "error": str(error)}
+            for (variant, seed), error in comparison.failed.items()
+        ],
+        "remarks": [remark.line for remark in about],
+    }
     text = "\n\n".join(table.markdown() for table in tables) + "\n"
-    try:
-        (comparison.out / "comparison.md").write_text(text, encoding="utf-8")
-        (comparison.out / "comparison.json").write_text(json_.dumps(found, indent=1) + "\n")
-    except OSError as error:
-        raise StoreError(f"cannot write into {str(comparison.out)!r}: {error.strerror}") from None
+    try:  # stored first: whoever reads our output may be gone
+        own.write(comparison.out / "comparison.md", text.encode())
+        own.write(comparison.out / "comparison.json", f"{json_.dumps(found, indent=1)}\n".encode())
+    finally:
+        for table in tables:
+            console.print(table)
+            console.print()
     return found

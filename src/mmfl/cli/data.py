@@ -14,7 +14,7 @@ from mmfl.cli.options import DataDir, Json, stopped_by_signals
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from mmfl.data.sources.catalogue import Entry
+    from mmfl.data.sources import Entry
 
 __all__ = ["app"]
 
@@ -32,7 +32,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the data sets that are here, and those that can be fetched."""
-    from mmfl.data.sources.listing import listing
+    from mmfl.data.sources import listing
 
     rows = listing(_folder(data_dir))
     if json:
@@ -72,9 +72,8 @@ def fetch(
     ] = False,
 ) -> None:
     """Fetch data sets from their publishers, check them, and keep each as one npz file."""
-    from mmfl.data.sources.catalogue import CATALOGUE
-    from mmfl.data.sources.fetch import Said
-    from mmfl.data.sources.fetch import fetch as fetch_one
+    from mmfl.data.sources import CATALOGUE, Said
+    from mmfl.data.sources import fetch as fetch_one
     from mmfl.errors import DataError, did_you_mean
 
     _check_mirror(mirror, names, npm)
@@ -99,8 +98,7 @@ def fetch(
 @app.command()
 def verify(names: Names = None, data_dir: DataDir = None) -> None:
     """Check data sets against the rules and the catalogue's hashes; exit code 1 if one is wrong."""
-    from mmfl.data.sources.catalogue import CATALOGUE
-    from mmfl.data.sources.listing import files, whereabouts
+    from mmfl.data.sources import CATALOGUE, files, whereabouts
 
     folder = _folder(data_dir)
     here = [*files(folder), *(n for n, e in CATALOGUE.items() if e.published is None)]
@@ -116,7 +114,7 @@ def verify(names: Names = None, data_dir: DataDir = None) -> None:
 
 def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, str]:
     from mmfl.data import Npz, content_hash, embedded
-    from mmfl.data.sources.verify import compare
+    from mmfl.data.sources import compare
     from mmfl.errors import DataError
 
     try:
@@ -132,13 +130,10 @@ def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, s
 
 def _folder(data_dir: Path | None, *, must_exist: bool = True) -> Path:
     """The data folder that a command is about."""
-    import os
+    from mmfl.data import data_folder, default_folder, wanted_folder
 
-    from mmfl.data import data_folder, default_folder
-
-    if must_exist:
-        return data_folder(data_dir) or default_folder()
-    return Path(data_dir or os.environ.get("MMFL_DATA") or default_folder())
+    found = data_folder(data_dir) if must_exist else wanted_folder(data_dir)
+    return found or default_folder()
 
 
 def _check_mirror(mirror: str | None, names: list[str], npm: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from mmfl.errors import MmflError, ResourceError
-from mmfl.memory import ran_out
+from mmfl.system.memory import ran_out
 
 __all__ = [
     "AllowImports",
@@ -67,17 +67,39 @@ def about(file: Path) -> Iterator[None]:
 
 @contextmanager
 def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end what is in this block with one sentence and exit code 130 or 143."""
-    signal.signal(signal.SIGTERM, _terminate)
+    """Ctrl-C, SIGTERM and SIGHUP end what is in this block with one sentence.
+
+    The exit code is 130, 143 or 129. Where SIGHUP is ignored (``nohup``), it stays so.
+    """
+    hangup = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, hangup)}
+    if hangup != signal.SIGTERM and before[hangup] is signal.SIG_IGN:
+        del before[hangup]
+    terminals = [number for number in (1, 2) if os.isatty(number)]
+
+    def stop(number: int, frame: object) -> None:
+        for other in before:  # once is enough: a closing terminal may send it twice
+            signal.signal(other, signal.SIG_IGN)
+        _leave_dead(terminals)
+        raise KeyboardInterrupt(number)
+
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
-    except KeyboardInterrupt as stop:
+    except KeyboardInterrupt as interrupt:
         typer.echo(f"mmfl: stopped {message()}", err=True)
-        raise typer.Exit(143 if stop.args else 130) from None
+        raise typer.Exit(128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
-def _terminate(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(number)
+def _leave_dead(terminals: Sequence[int]) -> None:
+    """Write no more to a terminal that was closed, which would be an error."""
+    for number in terminals:
+        if not os.isatty(number):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def allowed(imports: bool, config: Path) -> bool:
@@ -88,5 +110,24 @@ def allowed(imports: bool, config: Path) -> bool:
 
 
 def find_modules(config: Path) -> None:
-    """Let imports find modules in this folder and beside the experiment."""
-    sys.path[:0] = [os.getcwd(), str(config.resolve().parent)]
+    """Let imports find modules in this folder and beside the experiment.
+
+    The experiment of a run directory also finds them where that run did: environment.json says so.
+    """
+    beside = config.resolve().parent
+    sys.path[:0] = [os.getcwd(), str(beside)]
+    sys.path += [path for path in _recorded(beside / "environment.json") if path not in sys.path]
+
+
+def _recorded(path: Path) -> list[str]:
+    """The folders of modules in the file about a run, if there is one, as far as they exist."""
+    from json import loads
+
+    from mmfl.system.files import SETTINGS, read_text
+
+    try:
+        found = loads(read_text(path, limit=SETTINGS))["path"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    folders = found if isinstance(found, list) else []
+    return [folder for folder in folders if isinstance(folder, str) and os.path.isdir(folder)]

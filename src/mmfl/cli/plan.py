@@ -18,6 +18,7 @@ from mmfl.cli.options import (
     allowed,
     stopped_by_signals,
 )
+from mmfl.cli.output import Figure, Force, check_figure
 from mmfl.errors import InputError, StoreError
 
 __all__ = ["plan"]
@@ -62,7 +63,8 @@ def plan(
         ),
     ] = None,
     draws: Annotated[int, typer.Option(help="How often each alpha and budget is drawn.")] = 50,
-    figure: Annotated[Path | None, typer.Option(help="Draw it: .png, .svg or .pdf.")] = None,
+    figure: Figure = None,
+    force: Force = False,
     set_: Sets = None,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
@@ -73,14 +75,11 @@ def plan(
     Trains nothing: the round loop runs with an engine that looks results up.
     """
     from mmfl.cli.auction_input import amounts, numbers
-    from mmfl.cli.auction_view import progress
+    from mmfl.cli.views.auction import progress
     from mmfl.experiment import Experiment
-    from mmfl.planning.whatif import Planning
+    from mmfl.planning import Planning
 
-    if figure is not None:
-        from mmfl.report.saving import check_path
-
-        check_path(figure)
+    check_figure(figure, inputs=[config], force=force)
     alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
     budgets = [] if budget is None else amounts(budget, "--budget")
     hard = None if difficulty is None else _by_task(difficulty, "--difficulty takes fashion=0.4")
@@ -106,13 +105,13 @@ def plan(
 
         typer.echo(dumps(found.data()))
     else:
-        from mmfl.cli.plan_view import show_plan
+        from mmfl.cli.views.plan import show_plan
 
         show_plan(found)
     if figure is not None:
-        from mmfl.report.plans import outlook
+        from mmfl.report.figures import save_plan
 
-        outlook(found, figure, title=config.stem)
+        save_plan(found, figure, title=config.stem)
         if not json:
             typer.echo(f"wrote {figure}")
 

@@ -12,7 +12,7 @@ from mmfl.cli.options import AllowImports, Config, DataDir, Json, Sets, allowed,
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mmfl.runs.profile import Profile
+    from mmfl.runs import Profile
 
 __all__ = ["profile"]
 
@@ -37,12 +37,12 @@ def profile(
 ) -> None:
     """Show where a round's time goes, and which kernel trains each task fastest here."""
     from mmfl.experiment import Experiment
-    from mmfl.runs import profile as measuring
+    from mmfl.runs import profile as profile_run
 
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
     with stopped_by_signals(lambda: "while measuring; nothing was kept"):
-        found = measuring.profile(experiment, rounds=rounds, data_dir=data_dir)
+        found = profile_run(experiment, rounds=rounds, data_dir=data_dir)
     if json:
         import json as format_
 

@@ -45,11 +45,14 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train all tasks of an experiment, and store the run."""
-    from mmfl.cli.view import View
+    """Train all tasks of an experiment, and store the run.
+
+    If every turn of a task failed, or no client could train it, the run is stored all the same and
+    the exit code is 1.
+    """
+    from mmfl.cli.views.progress import View
     from mmfl.experiment import Experiment
-    from mmfl.runs.result import Run
-    from mmfl.runs.runner import stored_rounds
+    from mmfl.runs import Run, stored_rounds
 
     if allow_imports:
         find_modules(config)
@@ -80,6 +83,14 @@ def run(
         typer.echo(result.to_json())
     elif not quiet:
         view.close_with(result)
+    failed = [
+        f"task {name!r} never trained: {turns.why}"
+        for name, turns in result.outcomes.items()
+        if turns.broken
+    ]
+    if failed:
+        typer.echo(f"mmfl: {'; '.join(failed)}", err=True)
+        raise typer.Exit(1)
 
 
 def _how_to_go_on(folder: Path) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mmfl.cli.options import Json
+from mmfl.errors import StoreError
+
+if TYPE_CHECKING:
+    from mmfl.runs import Run
 
 __all__ = ["status"]
 
@@ -17,18 +21,28 @@ def status(
     folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
     json: Json = False,
 ) -> None:
-    """Show how far a run is, or how it ended."""
-    from rich.console import Console
+    """Show how far a run is, or how it ended; exit code 1 if it is damaged."""
+    from mmfl.runs import Run
 
-    from mmfl.cli.view import faults_table, hiring_line, results_table, troubles
-    from mmfl.runs.result import Run
-
-    run = Run.load(folder)
+    run = Run.load(folder, damaged=True)
     if json:
         typer.echo(run.to_json())
-        return
+    else:
+        _show(run, folder)
+    if run.damage:
+        said = StoreError(f"the run in {str(folder)!r} is damaged, do not trust it: {run.damage}")
+        typer.echo(f"mmfl: {said}", err=True)
+        raise typer.Exit(1)
+
+
+def _show(run: Run, folder: Path) -> None:
+    from rich.console import Console
+
+    from mmfl.cli.views.progress import faults_table, hiring_line, results_table, troubles
+
     console = Console(highlight=False, markup=False)
-    typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds")
+    mark = ", DAMAGED" if run.damage else ""
+    typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds{mark}")
     if run.rounds:
         console.print(results_table(run))
     if run.hiring is not None:
@@ -39,7 +53,24 @@ def status(
         typer.echo(line)
     if run.fingerprint:
         typer.echo(f"fingerprint {run.fingerprint}")
-    elif run.status != "running":
-        words = ["mmfl", "run", str(folder / "experiment.toml"), "--resume", "--out", str(folder)]
+    elif run.status != "running" and not run.damage:
+        config = folder / "experiment.toml"
+        words = ["mmfl", "run", str(config), "--resume", "--out", str(folder)]
+        words += ["--allow-imports"] if _imports_code(config) else []
         where = f"after round {run.saved}" if run.saved else "from the start"
         typer.echo(f"it can go on {where}: {shlex.join(words)}")
+
+
+def _imports_code(config: Path) -> bool:
+    """Whether an experiment can be read only if imports are allowed."""
+    from mmfl.errors import ConfigError
+    from mmfl.experiment import Experiment
+    from mmfl.system.files import SETTINGS, read_text
+
+    try:
+        Experiment.from_toml(read_text(config, limit=SETTINGS))
+    except ConfigError as error:
+        return "would import code" in str(error)
+    except (OSError, UnicodeError):  # a pipe, for example: resuming says what is wrong with it
+        return False
+    return False

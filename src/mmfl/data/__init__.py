@@ -1,4 +1,4 @@
-"""Data sets, their partition among clients, and the federation that results."""
+"""Data sets, and their partition among clients."""
 
 from mmfl.data.arrays import Arrays, Examples, content_hash
 from mmfl.data.datasets import (
@@ -10,12 +10,14 @@ from mmfl.data.datasets import (
     Synthetic,
     data_folder,
     default_folder,
+    wanted_folder,
 )
-from mmfl.data.federation import Federation, SimulatedFederation, simulate
 from mmfl.data.partition import (
     PARTITIONS,
+    AutoPartition,
     ByFunction,
     ByGroup,
+    Cut,
     Dirichlet,
     FromFile,
     HalfClasses,
@@ -23,31 +25,38 @@ from mmfl.data.partition import (
     Partition,
     Points,
     Shards,
+    holders,
 )
+from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
 
 __all__ = [
     "DATASETS",
+    "NORMALIZATIONS",
     "PARTITIONS",
     "Arrays",
+    "Augment",
+    "AutoNormalize",
+    "AutoPartition",
     "ByFunction",
     "ByGroup",
+    "Cut",
     "Dataset",
     "Dirichlet",
     "Examples",
-    "Federation",
     "FromFile",
     "FromFunction",
     "HalfClasses",
     "Iid",
     "Named",
+    "Normalize",
     "Npz",
     "Partition",
     "Points",
     "Shards",
-    "SimulatedFederation",
     "Synthetic",
     "content_hash",
     "data_folder",
     "default_folder",
-    "simulate",
+    "holders",
+    "wanted_folder",
 ]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.config import short
 from mmfl.errors import DataError, did_you_mean
-from mmfl.sentences import short
 
 __all__ = ["PARTS", "Arrays", "Examples", "content_hash"]
 

@@ -15,19 +15,21 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import AfterValidator, Field, Strict
 
-from mmfl.config import Count, Family, Natural, NonNegative, OwnFunction, Text, component
+from mmfl.config import Count, Family, Natural, OwnFunction, Text, component, short
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
-from mmfl.data.sources.catalogue import CATALOGUE
-from mmfl.errors import DataError, did_you_mean
+from mmfl.data.npy import Head, members, read_head, read_member
+from mmfl.data.sources import CATALOGUE
+from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
-from mmfl.sentences import short
+from mmfl.system.files import open_file
+from mmfl.system.memory import Need, refuse
 
 __all__ = [
     "DATASETS",
@@ -39,9 +41,13 @@ __all__ = [
     "data_folder",
     "default_folder",
     "fetch_command",
+    "wanted_folder",
 ]
 
 Labels = npt.NDArray[np.int64]
+
+_READ = (*PARTS, "classes", "groups")
+"""The arrays of an npz file that are read."""
 
 
 class Dataset(Protocol):
@@ -54,24 +60,49 @@ class Dataset(Protocol):
 
 def data_folder(data_dir: str | Path | None) -> Path | None:
     """The folder of npz files: as given, or else what MMFL_DATA says."""
-    folder = data_dir if data_dir is not None else os.environ.get("MMFL_DATA") or None
-    if folder is None:
-        return None
-    path = Path(folder)
-    if not path.is_dir():
-        raise DataError(f"the data folder {str(path)!r} {_what_is_wrong(path)}")
+    path = wanted_folder(data_dir)
+    if path is not None and not os.path.isdir(path):
+        given = "--data-dir" if data_dir is not None else "MMFL_DATA"
+        raise DataError(
+            f"the data folder {str(path)!r} {_what_is_wrong(path)} (it is from {given}); name "
+            "another with --data-dir or MMFL_DATA"
+        )
     return path
+
+
+def wanted_folder(data_dir: str | Path | None) -> Path | None:
+    """The folder that is given, or that MMFL_DATA names, whether it exists or not."""
+    folder = data_dir if data_dir is not None else os.environ.get("MMFL_DATA") or None
+    return None if folder is None else _expanded(folder)
 
 
 def default_folder() -> Path:
     """Where names are looked up, and fetched to, if no data folder is set: mmfl's own cache."""
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(os.path.expanduser(cache)) / "mmfl"
+    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "mmfl"
+
+
+def _cache() -> Path | None:
+    """`default_folder`, or None where the user has no home."""
+    try:
+        return default_folder()
+    except DataError:
+        return None
+
+
+def _expanded(folder: str | Path) -> Path:
+    """With the user's home in place of ``~``."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:  # HOME is not set, and the system does not know this user
+        raise DataError(
+            f"the data folder {str(folder)!r} is in a home folder, and none is known; set HOME, or "
+            "name another data folder with --data-dir or MMFL_DATA"
+        ) from None
 
 
 def fetch_command(name: str, folder: Path) -> str:
     """What a user types to fetch a data set into a folder."""
-    usual = Path(os.environ.get("MMFL_DATA") or default_folder())
+    usual = wanted_folder(None) or _cache()
     where = "" if folder == usual else f" --data-dir {shlex.quote(str(folder))}"
     return f"mmfl data fetch {name}{where}"
 
@@ -84,17 +115,20 @@ class Named:
 
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""
-        path = (data_folder(data_dir) or default_folder()) / f"{self.name}.npz"
-        return _promised(path) if _is_file(path) else 0
+        folder = data_folder(data_dir) or _cache()
+        return 0 if folder is None else _promised(folder / f"{self.name}.npz")
 
     def load(self, data_dir: Path | None) -> Arrays:
         """Find it and read it."""
         given = data_folder(data_dir)
-        folder = given or default_folder()
+        entry = CATALOGUE.get(self.name)
+        comes_with_us = entry is not None and entry.published is None
+        folder = given or (_cache() if comes_with_us else default_folder())
+        if folder is None:
+            return embedded.load(self.name)
         path = folder / f"{self.name}.npz"
         if _is_file(path):
             return _read_npz(path)
-        entry = CATALOGUE.get(self.name)
         if entry is None:
             known = {file.stem for file in folder.glob("*.npz")} | set(CATALOGUE)
             hint = did_you_mean(self.name, known)
@@ -120,7 +154,7 @@ class Npz:
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""
         path = (data_folder(data_dir) or Path()) / self.path
-        return _promised(path) if _is_file(path) else 0
+        return _promised(path)
 
     def load(self, data_dir: Path | None) -> Arrays:
         """Read the file."""
@@ -147,7 +181,9 @@ class Synthetic:
     shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)] = (16,)
     train: Count = 2000
     test: Count = 500
-    noise: Annotated[NonNegative, Field(le=1e30)] = 1.0
+    noise: Annotated[
+        float, Strict(), Field(ge=0, le=1e30, allow_inf_nan=False), AfterValidator(abs)
+    ] = 1.0
     seed: Natural = 0
 
     def bytes_needed(self, data_dir: Path | None) -> int:
@@ -218,37 +254,38 @@ def _what_is_wrong(path: Path) -> str:
 
 def _promised(path: Path) -> int:
     """How many bytes the arrays of an npz file have, by their heads; 0 if it is no such file."""
-    heads = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    total = 0
     try:
-        with zipfile.ZipFile(path) as archive:
-            for name in (*PARTS, "groups"):
-                if f"{name}.npy" not in archive.namelist():
-                    continue
-                with archive.open(f"{name}.npy") as file:
-                    read = heads[np.lib.format.read_magic(file)]
-                    shape, _, kind = read(file)
-                    total += kind.itemsize * math.prod(shape)
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
+            return sum(head.bytes for head in _heads(archive).values())
     except Exception:  # a damaged file can raise nearly anything; reading it says what
         return 0
-    return total
+
+
+def _heads(archive: zipfile.ZipFile) -> dict[str, Head]:
+    """From the name of an array that is read to its head."""
+    heads = {}
+    for name, member in members(archive, _READ).items():
+        with archive.open(member) as file:
+            try:
+                heads[name] = read_head(file)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    return heads
 
 
 def _read_npz(path: Path) -> Arrays:
-    parts: dict[str, npt.NDArray[Any]] = {}
     where = f"data set {str(path)!r}"
     try:
-        with path.open("rb") as stream_:
-            if not zipfile.is_zipfile(stream_):
+        with open_file(path) as file:
+            if not zipfile.is_zipfile(file):
                 raise DataError(f"{where} is no npz file")
-            with np.load(stream_, allow_pickle=False) as file:
-                parts = {name: file[name] for name in (*PARTS, "classes", "groups") if name in file}
-    except DataError:
+            with zipfile.ZipFile(file) as archive:
+                refuse([Need(where, sum(head.bytes for head in _heads(archive).values()))])
+                found = members(archive, _READ)
+                parts = {name: read_member(archive, member) for name, member in found.items()}
+    except MmflError:
         raise
     except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
-        said = str(error) or type(error).__name__
+        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(f"{where} cannot be read: {said}") from None
     return Arrays.checked(where, parts)

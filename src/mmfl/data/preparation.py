@@ -11,15 +11,23 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator
 
-from mmfl.config import Family, Flag, Natural, component
+from mmfl.config import Family, Flag, Natural, component, one_or_several, short
 from mmfl.data.arrays import Arrays
 from mmfl.errors import DataError
 from mmfl.rng import Stream
-from mmfl.sentences import short
 
-__all__ = ["NORMALIZATIONS", "Augment", "Auto", "Given", "Half", "Normalize", "Nothing", "Standard"]
+__all__ = [
+    "NORMALIZATIONS",
+    "Augment",
+    "AutoNormalize",
+    "Given",
+    "Half",
+    "Normalize",
+    "Nothing",
+    "Standard",
+]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -42,7 +50,7 @@ def _all(mean: float, std: float) -> Scaling:
 
 
 @component
-class Auto:
+class AutoNormalize:
     """Images of bytes as `half`, everything else as `none`."""
 
     def scaling(self, data: Arrays) -> Scaling:
@@ -105,7 +113,7 @@ def _numbers(value: Any) -> Any:
 Numbers = Annotated[
     tuple[float, ...],
     BeforeValidator(_numbers),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
+    one_or_several(minimum=-_MOST, maximum=_MOST),
 ]
 
 
@@ -119,7 +127,7 @@ class Given:
     """
 
     mean: Numbers
-    std: Numbers
+    std: Annotated[Numbers, one_or_several(minimum=1 / _MOST, maximum=_MOST)]
 
     def __post_init__(self) -> None:
         if min(self.std) <= 0:
@@ -149,7 +157,13 @@ def _refuse_tokens(data: Arrays, kind: str) -> None:
 
 NORMALIZATIONS = Family(
     name="normalization",
-    table={"auto": Auto, "given": Given, "half": Half, "none": Nothing, "standard": Standard},
+    table={
+        "auto": AutoNormalize,
+        "given": Given,
+        "half": Half,
+        "none": Nothing,
+        "standard": Standard,
+    },
     needs=("scaling",),
 )
 

@@ -1,12 +1,10 @@
-"""Where training happens; `ENGINES` is the family's table."""
+"""Where training happens: in this process (`inline`), or in worker processes (`local`).
 
-from mmfl.config import Family
-from mmfl.engines.base import Engine, EngineConfig
-from mmfl.engines.inline import Inline
-from mmfl.engines.local import Local
+Engines are opened by their settings: see `mmfl.experiment.engines`.
+"""
 
-__all__ = ["ENGINES", "Engine", "EngineConfig", "Inline", "Local"]
+from mmfl.engines.inline import InlineEngine
+from mmfl.engines.local import LocalEngine
+from mmfl.engines.mock import MockEngine
 
-ENGINES = Family(
-    name="engine", table={"inline": Inline, "local": Local}, needs=("open",), default="local"
-)
+__all__ = ["InlineEngine", "LocalEngine", "MockEngine"]

@@ -6,36 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmfl.config import component
-from mmfl.data.federation import SimulatedFederation
-from mmfl.data.load import Shelf
-from mmfl.engines.base import Ids
-from mmfl.memory import Need, refuse
-from mmfl.needs import model_needs
-from mmfl.params import Params
-from mmfl.updates import (
+from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
     Evaluation,
     EvaluationFailure,
     Job,
+    Params,
     Split,
 )
+from mmfl.experiment import Ids, Shelf, SimulatedFederation, model_needs
+from mmfl.system.memory import Need, refuse
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
-    from mmfl.train.trainer import Trainer
+    from mmfl.train import Trainer
 
-__all__ = ["Inline", "InlineEngine"]
-
-
-@component
-class Inline:
-    """No worker processes."""
-
-    def open(self, experiment: Experiment, *, data_dir: Path | None) -> InlineEngine:
-        """Load the data and build the trainer."""
-        return InlineEngine(experiment, data_dir)
+__all__ = ["InlineEngine"]
 
 
 class InlineEngine:
@@ -61,7 +48,7 @@ class InlineEngine:
 
     def prepare(self, experiment: Experiment) -> None:
         """Load what is missing, and build a trainer."""
-        from mmfl.train.trainer import Trainer
+        from mmfl.train import Trainer
 
         experiment = experiment.resolved()
         self._trainer = Trainer(experiment, self._shelf.arrays(experiment))
@@ -69,6 +56,12 @@ class InlineEngine:
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
         return self._shelf.hashes(self.experiment)
+
+    def numerics(self) -> dict[str, str]:
+        """What this process computes with."""
+        from mmfl.train import numerics
+
+        return numerics()
 
     def needs(self) -> list[Need]:
         """What the models will take, as far as it is known before they are built."""

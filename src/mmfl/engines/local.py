@@ -7,34 +7,24 @@ order of the jobs, whoever was first.
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import PlainValidator, WithJsonSchema
 
-from mmfl.config import Positive, component, dump
-from mmfl.data.arrays import Arrays
-from mmfl.data.federation import SimulatedFederation, simulate
-from mmfl.data.load import Shelf
-from mmfl.engines.arena import Arena
-from mmfl.engines.base import Ids
-from mmfl.engines.pool import Message, Pool
-from mmfl.engines.slots import Slots
+from mmfl.config import dump
+from mmfl.data import Arrays
+from mmfl.engines.pool import LATE, Message, Pool
+from mmfl.engines.shared_memory.arena import Arena
+from mmfl.engines.shared_memory.slots import Slots
+from mmfl.engines.units import Unit, cut
 from mmfl.errors import EngineError
-from mmfl.memory import refuse
-from mmfl.needs import Weighed, model_needs, worker_needs
-from mmfl.params import Layout, Params
-from mmfl.sentences import short
-from mmfl.updates import (
+from mmfl.exchange import (
     CHUNK,
     DONE,
     ClientFailure,
@@ -42,77 +32,36 @@ from mmfl.updates import (
     Evaluation,
     EvaluationFailure,
     Job,
-    LocalWork,
+    Layout,
+    Params,
     PartialSum,
     Split,
 )
+from mmfl.experiment import (
+    Ids,
+    Shelf,
+    SimulatedFederation,
+    Weighed,
+    model_needs,
+    simulate,
+    worker_needs,
+)
+from mmfl.system.memory import refuse
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["Local", "LocalEngine"]
-
-SMALL = 3e7
-"""A turn of fewer samples x weights than this is small: it is dispatched with its whole chunk."""
-
-WORK = tuple(field.name for field in dataclasses.fields(LocalWork))
+__all__ = ["LocalEngine"]
 
 ROOM = 1 << 28
-"""So many bytes of results may wait for one that is to be delivered before them."""
+"""Results of this many bytes may exist at the same time: in workers, or waiting for one before
+them. However large they are, each worker may have one, and half as many may wait."""
 
 _OURS = (
-    "aggregator",
-    "allocator",
-    "checkpoints",
-    "engine",
-    "faults",
-    "local",
-    "quarantine",
-    "recruitment",
-    "score",
+    *("aggregator", "allocator", "checkpoints", "engine", "faults", "local"),
+    *("quarantine", "recruitment", "score"),
 )
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
-
-
-def _workers(value: Any) -> Any:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value == "auto" or (whole and 1 <= value < 2**31):
-        return value
-    raise ValueError(f'must be a whole number >= 1 or "auto", got {short(value)}')
-
-
-Workers = Annotated[
-    int | Literal["auto"],
-    PlainValidator(_workers),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]}),
-]
-
-
-@component
-class Local:
-    """Worker processes on this machine.
-
-    Attributes:
-        workers: How many, or "auto": one per core this process may use.
-        timeout: Seconds of wall clock after which a turn is given up (a safety net; identical
-            results are promised as long as it never fires). By default none.
-    """
-
-    workers: Workers = "auto"
-    timeout: Positive | None = None
-
-    @property
-    def processes(self) -> int:
-        """How many workers there are here."""
-        if isinstance(self.workers, int):
-            return self.workers
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return cores or 1
-
-    def open(self, experiment: Experiment, *, data_dir: Path | None) -> LocalEngine:
-        """Load the data, map it, start the workers."""
-        refuse(worker_needs(self.processes), workers=self.processes)
-        return LocalEngine(experiment, data_dir, self.processes, self.timeout)
 
 
 class LocalEngine:
@@ -127,16 +76,17 @@ class LocalEngine:
         workers: int,
         timeout: float | None = None,
     ) -> None:
+        refuse(worker_needs(workers), workers=workers)
         self.experiment: Experiment
         self.federation: SimulatedFederation
         self._shelf = Shelf(data_dir)
         self._shared: dict[str, npt.NDArray[Any]] = {}
         self._data, self._weights, self._slots = Arena(), Arena(), Slots()
         self._layouts: dict[str, Layout] = {}
-        self._ready = False
+        self._world: dict[str, Any] | None = None
         self._pace: dict[str, float] = {}
         self.workers = workers
-        self._pool = Pool(workers, (self._data.fd, self._weights.fd, self._slots.fd))
+        self._pool = Pool(workers, (self._data.fd, self._weights.fd, *self._slots.files))
         self._timeout = timeout
         try:
             self.prepare(experiment)
@@ -148,33 +98,40 @@ class LocalEngine:
     def prepare(self, experiment: Experiment) -> None:
         """Load and map what is missing; the workers stay, with a new trainer."""
         experiment = experiment.resolved()
-        if self._ready and experiment.world == self.experiment.world:
+        world = experiment.world
+        if world == self._world:
             self.experiment = experiment
             return
         arrays = self._shelf.arrays(experiment)
         federation = simulate(experiment, arrays)
         plain = _plain(experiment)
-        self._ready = False  # should the rest fail, then nothing of it counts as done
+        self._world = None  # should the rest fail, then nothing of it counts as done
         self._share(plain, arrays)
-        self._ready, self._pace = True, {}
+        self._world, self._pace = world, {}
         self.experiment, self.federation, self._layouts = experiment, federation, {}
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
         return self._shelf.hashes(self.experiment)
 
+    def numerics(self) -> dict[str, str]:
+        """What the workers compute with."""
+        reply, _ = next(iter(self._of_tasks("numerics").values()))
+        return dict(self._good(reply, "asking what a worker computes with")["numerics"])
+
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
         known: dict[str, Weighed] = {}
         for task, (reply, _) in self._of_tasks("weigh").items():
-            weighed = _good(reply, f"task {task!r}: looking at its model")["weighed"]
+            weighed = self._good(reply, f"task {task!r}: looking at its model")["weighed"]
             known |= {task: Weighed(*weighed)} if weighed else {}
         arrays = self._shelf.arrays(self.experiment)
         needs = model_needs(self.experiment, self.federation, arrays, known)
         refuse(needs, workers=self.workers)
         first = {}
         for task, (reply, frame) in self._of_tasks("initial").items():
-            layout = Layout.of(_good(reply, f"task {task!r}: building its model")["layout"])
+            built = self._good(reply, f"task {task!r}: building its model")
+            layout = Layout.of(built["layout"])
             first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
         self._know(first)
         return first
@@ -183,8 +140,19 @@ class LocalEngine:
         """From task to a worker's answer to one request about it."""
         tasks = [task.name for task in self.experiment.tasks]
         requests: list[Message] = [{"do": what, "task": task} for task in tasks]
-        with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
+        order, timeout = range(len(tasks)), self._timeout
+        with closing(self._pool.ask(order, requests.__getitem__, timeout=timeout)) as replies:
             return dict(zip(tasks, replies, strict=True))
+
+    def _good(self, reply: Message, doing: str) -> Message:
+        """The reply, or an error that says what could not be done."""
+        if reply.get("failed") == LATE:
+            raise EngineError(f"{doing} took longer than engine.timeout = {self._timeout} seconds")
+        if "failed" in reply:
+            raise EngineError(f"{doing} {reply['failed']}")
+        if "error" in reply:
+            raise EngineError(reply["error"])
+        return reply
 
     def train(
         self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
@@ -194,8 +162,16 @@ class LocalEngine:
         With `merge`, a delta is to be used before the next result is asked for.
         """
         self._publish({job.address.task: params[job.address.task] for job in jobs})
-        self._slots.reset()
-        yield from self._train(self._units(jobs, merge=merge), self._pool, keep=not merge)
+        units = cut(
+            jobs,
+            self._pool.size,
+            merge=merge,
+            whole=self._timeout is None,  # which is for one turn
+            weights={task: layout.size for task, layout in self._layouts.items()},
+            pace=self._pace,
+            samples=self._samples,
+        )
+        yield from self._train(units, self._pool, keep=not merge)
 
     def evaluate(
         self,
@@ -206,6 +182,7 @@ class LocalEngine:
         """Pieces of a split, or a few clients at a time, to whoever is free."""
         self._publish(params)
         units: list[Message] = []
+        few = CHUNK if self._timeout is None else 1  # it is for one client
         for task in params:
             unit: Message = {"do": "evaluate", "task": task, "split": split}
             if clients is None:
@@ -213,17 +190,30 @@ class LocalEngine:
                 units += [unit | {"pieces": [piece], "clients": []} for piece in pieces]
             else:
                 ids = clients[task].tolist()
-                some = [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
-                units += [unit | {"pieces": [], "clients": few} for few in some]
-        with closing(self._pool.ask(range(len(units)), units.__getitem__, depth=2)) as replies:
+                some = [ids[start : start + few] for start in range(0, len(ids), few)]
+                units += [unit | {"pieces": [], "clients": asked} for asked in some]
+        yield from self._evaluate(units, self._pool)
+
+    def _evaluate(
+        self, units: list[Message], pool: Pool
+    ) -> Iterator[Evaluation | EvaluationFailure]:
+        asked = pool.ask(range(len(units)), units.__getitem__, depth=2, timeout=self._timeout)
+        with closing(asked) as replies:
             for unit, (reply, _) in zip(units, replies, strict=True):
-                task = unit["task"]
-                if unit["clients"] and "failed" in reply:
+                task, clients = unit["task"], unit["clients"]
+                if "failed" in reply and len(clients) > 1:
+                    # One of these is deadly: a worker apart finds out which, one by one.
+                    alone = [unit | {"clients": [client]} for client in clients]
+                    with closing(self._pool.apart()) as apart:
+                        yield from self._evaluate(alone, apart)
+                elif "failed" in reply and clients:
                     why = f"its evaluation {reply['failed']}"
-                    yield from (EvaluationFailure(task, c, "worker", why) for c in unit["clients"])
-                    continue
-                for found in _good(reply, f"task {task!r}: evaluating its model")["found"]:
-                    yield EvaluationFailure(**found) if "reason" in found else Evaluation(**found)
+                    yield EvaluationFailure(task, clients[0], "worker", why)
+                else:
+                    good = self._good(reply, f"task {task!r}: evaluating its model")
+                    for found in good["found"]:
+                        failed = "reason" in found
+                        yield EvaluationFailure(**found) if failed else Evaluation(**found)
 
     def close(self) -> None:
         """End the workers and give the files back."""
@@ -256,7 +246,6 @@ class LocalEngine:
             return
         self._layouts = {task: p.layout for task, p in params.items()}
         self._weights.reserve({t: (np.float32, (p.size,)) for t, p in self._layouts.items()})
-        self._slots.size = max(p.size for p in self._layouts.values()) * 8
         self._pool.greet({"do": "weights", "manifest": self._weights.manifest})
 
     def _publish(self, params: Mapping[str, Params]) -> None:
@@ -264,22 +253,6 @@ class LocalEngine:
             self.initial()
         for task, weights in params.items():
             np.copyto(self._weights.arrays[task], weights.flat)
-
-    def _units(self, jobs: Sequence[Job], *, merge: bool) -> list[_Unit]:
-        """The jobs in order, cut into units; which cut is taken has no influence on the sums."""
-        units: list[_Unit] = []
-        merge = merge and len(jobs) >= 4 * CHUNK * self._pool.size  # else some would have to wait
-        for task, run in groupby(jobs, key=lambda job: job.address.task):
-            group = list(run)
-            samples = self._samples(task, group)
-            small = merge and float(samples.mean()) * self._layouts[task].size < SMALL
-            small = small and all(_common(job) == _common(group[0]) for job in group)
-            step = CHUNK if small else 1
-            pace = self._pace.get(task, float(self._layouts[task].size))
-            for start in range(0, len(group), step):
-                cost = pace * float(samples[start : start + step].sum())
-                units.append(_Unit(group[start : start + step], small, cost))
-        return units
 
     def _samples(self, task: str, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
         """How many examples each of a task's turns will process."""
@@ -290,42 +263,41 @@ class LocalEngine:
         return np.array([job.work.samples_with(n) for job, n in turns], np.float64)
 
     def _train(
-        self, units: list[_Unit], pool: Pool, *, keep: bool
+        self, units: list[Unit], pool: Pool, *, keep: bool
     ) -> Iterator[ClientUpdate | ClientFailure]:
         def request(number: int) -> Message:
             unit = units[number]
-            unit.slot = self._slots.take()
-            works = {id(job.work): job.work for job in unit.jobs}
-            places = {key: place for place, key in enumerate(works)}
-            return {
-                "do": "train",
-                "address": _common(unit.jobs[0])[:-1],
-                "seed": unit.jobs[0].seed,
-                "clients": [job.address.client for job in unit.jobs],
-                "works": [{name: getattr(work, name) for name in WORK} for work in works.values()],
-                "which": [places[id(job.work)] for job in unit.jobs],
-                "merge": unit.merge,
-                "slot": unit.slot,
-                "size": self._slots.size,
-            }
+            unit.slot = self._slots.take(unit.bytes)
+            return unit.request()
 
         order = sorted(range(len(units)), key=lambda number: -units[number].cost)  # stable
-        room = max(ROOM // self._slots.size, 8 * pool.size)
-        asked = pool.ask(order, request, depth=2, room=room, timeout=self._timeout)
-        with closing(asked) as replies:
-            for unit, (reply, _) in zip(units, replies, strict=True):
-                if "failed" in reply and len(unit.jobs) > 1:
-                    # One of these turns is deadly: a worker apart finds out which, one by one.
-                    alone = [_Unit([job], merge=False) for job in unit.jobs]
-                    with closing(self._pool.apart()) as apart:
-                        yield from self._train(alone, apart, keep=keep)
-                else:
-                    yield from self._results(unit, reply, keep=keep)
-                self._slots.give_back(unit.slot)
+        sizes = [unit.bytes for unit in units]
+        asked = pool.ask(order, request, depth=2, sizes=sizes, room=ROOM, timeout=self._timeout)
+        try:
+            with closing(asked) as replies:
+                for unit, (reply, _) in zip(units, replies, strict=True):
+                    if "failed" in reply and len(unit.jobs) > 1:
+                        # One of these turns is deadly: a worker apart finds out which, one by one.
+                        alone = [Unit([job], False, 0.0, unit.bytes // 2) for job in unit.jobs]
+                        with closing(self._pool.apart()) as apart:
+                            yield from self._train(alone, apart, keep=keep)
+                    else:
+                        yield from self._results(unit, reply, keep=keep)
+                    self._give_back(unit)
+        finally:  # by now no worker writes into any of these
+            for unit in units:
+                self._give_back(unit)
+
+    def _give_back(self, unit: Unit) -> None:
+        if unit.slot is not None:
+            self._slots.give_back(unit.slot)
+            unit.slot = None
 
     def _results(
-        self, unit: _Unit, reply: Message, *, keep: bool
+        self, unit: Unit, reply: Message, *, keep: bool
     ) -> Iterator[ClientUpdate | ClientFailure]:
+        if "ours" in reply:  # what a client's turn provokes is a result; this is the engine's
+            raise EngineError(reply["error"])
         if "failed" in reply or "error" in reply:
             reason = "worker" if "failed" in reply else "raised"
             detail = f"its turn {reply['failed']}" if "failed" in reply else reply["error"]
@@ -335,9 +307,12 @@ class LocalEngine:
         layout = self._layouts[task]
         partial = delta = None
         results = reply["results"]
+        assert unit.slot is not None
         if unit.merge and reply["examples"]:
-            total = self._slots.read(unit.slot, np.float64, layout.size).copy()
+            total = self._slots.lend(unit.slot, np.float64, layout.size)
+            unit.slot = None
             partial = PartialSum(total, reply["examples"])
+            del total
         elif not unit.merge and len(results[0]) == len(DONE):
             flat = self._slots.read(unit.slot, np.float32, layout.size)
             delta = Params(layout, flat.copy() if keep else flat)
@@ -357,22 +332,6 @@ class LocalEngine:
             self._pace[task] = spent / samples
 
 
-@dataclasses.dataclass
-class _Unit:
-    """What a worker gets at a time: one job, or a chunk of small ones whose sum it forms."""
-
-    jobs: list[Job]
-    merge: bool
-    cost: float = 0.0
-    slot: int = -1
-
-
-def _common(job: Job) -> tuple[str, int, str, int, int]:
-    """What the jobs of one message have in common: all but the client and its work."""
-    at = job.address
-    return at.run, at.round, at.task, at.model_version, job.seed
-
-
 def _plain(experiment: Experiment) -> Message:
     """The experiment as workers get it: they find the data in the file, wherever it came from."""
     plain: Message = dump(experiment)
@@ -388,11 +347,3 @@ def _plain(experiment: Experiment) -> Message:
             'put it into a module of its own, or use engine.kind = "inline"'
         )
     return plain
-
-
-def _good(reply: Message, doing: str) -> Message:
-    if "failed" in reply:
-        raise EngineError(f"{doing} {reply['failed']}")
-    if "error" in reply:
-        raise EngineError(reply["error"])
-    return reply

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mmfl.data.federation import Federation
-from mmfl.engines.base import Ids
 from mmfl.errors import EngineError
-from mmfl.experiment import Experiment
-from mmfl.params import Params
-from mmfl.updates import (
+from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
     Evaluation,
     EvaluationFailure,
     Job,
+    Params,
     Split,
 )
+from mmfl.experiment import Experiment, Federation, Ids
 
 __all__ = ["MockEngine"]
 
@@ -43,6 +41,10 @@ class MockEngine:
 
     def data(self) -> dict[str, str]:
         """There is none."""
+        return {}
+
+    def numerics(self) -> dict[str, str]:
+        """Nothing is trained."""
         return {}
 
     def prepare(self, experiment: Experiment) -> None:

@@ -1,16 +1,17 @@
-"""The worker process: ``python -m mmfl.engines.worker SOCKET DATA WEIGHTS SLOTS`` (file numbers).
+"""The worker process: ``python -m mmfl.engines.worker SOCKET DATA WEIGHTS SLOTS`` (numbers).
 
 It reads requests from the socket until that is closed, and answers each one:
 
     setup      experiment, manifest of the data     -> {"ready": true}
-    weights    manifest of the weights              (no answer)
+    weights    manifest of the weights              -> {}
+    numerics   task                                 -> what it computes with (for any task the same)
     weigh      task                                 -> how large its model will be, or null
     initial    task                                 -> layout, and the weights as bytes
     train      jobs of one task, slot, merge        -> results (`DONE` each, or reason and detail),
                                                        the delta or the sum in the slot
     evaluate   task, split, pieces or clients       -> sums
 
-An exception becomes {"error": sentence}.
+An exception becomes {"error": sentence}, with "ours" if it is one of mmfl's own.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
-import mmap
 import sys
-import time
+import warnings
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -30,13 +30,14 @@ import torch
 
 from mmfl.aggregate import ChunkSum, checked
 from mmfl.data import Arrays
-from mmfl.engines.arena import attach
-from mmfl.errors import EngineError, MmflError
+from mmfl.engines.shared_memory.arena import attach
+from mmfl.engines.shared_memory.slots import Blocks, Slot
+from mmfl.errors import EngineError, MmflError, MmflWarning
+from mmfl.exchange import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork, Params
 from mmfl.experiment import Experiment
-from mmfl.memory import ran_out
-from mmfl.params import Params
-from mmfl.train.trainer import Trainer
-from mmfl.updates import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork
+from mmfl.system import calls
+from mmfl.system.memory import ran_out
+from mmfl.train import Trainer, numerics
 
 __all__: list[str] = []
 
@@ -44,56 +45,74 @@ __all__: list[str] = []
 class Worker:
     """A trainer that takes requests."""
 
-    def __init__(self, connection: Connection, data: int, weights: int, slots: int) -> None:
+    def __init__(self, connection: Connection, data: int, weights: int, *slots: int) -> None:
         self._connection = connection
-        self._files = {"data": data, "weights": weights, "slots": slots}
-        self._trainer: Trainer
+        self._files = {"data": data, "weights": weights}
+        self._trainer: Trainer | None = None
         self._weights: dict[str, npt.NDArray[Any]] = {}
-        self._slots: dict[int, mmap.mmap] = {}
+        self._slots = Blocks(slots)
 
     def serve(self) -> None:
         """Answer until the other side is gone."""
         while True:
             try:
-                request = json.loads(self._connection.recv_bytes())
+                request = json.loads(calls.receive(self._connection))
             except (EOFError, OSError):
                 return
             frame = b""
             try:
                 reply, frame = getattr(self, f"do_{request.pop('do')}")(**request)
             except MmflError as error:
-                reply = {"error": str(error)}
+                reply = {"error": str(error), "ours": True}
             except Exception as error:
                 reply = {"error": ran_out(error) or f"{type(error).__name__}: {error}"}
-            if reply is not None:
-                self._connection.send_bytes(json.dumps(reply | {"frame": bool(frame)}).encode())
+            try:
+                calls.send(self._connection, json.dumps(reply | {"frame": bool(frame)}).encode())
                 if frame:
-                    self._connection.send_bytes(frame)
+                    calls.send(self._connection, frame)
+            except OSError:
+                return
+
+    @property
+    def trainer(self) -> Trainer:
+        """Of the last set-up."""
+        if self._trainer is None:
+            raise EngineError("a worker was asked before it was set up")
+        return self._trainer
 
     def do_setup(self, experiment: Any, arrays: Any, data: Any) -> tuple[Any, bytes]:
         """Build the trainer over the mapped data; imports were allowed or refused on our side."""
+        if self._trainer is not None:
+            self._trainer = None
+            gc.collect()  # modules often have reference cycles
         mapped = attach(self._files["data"], data)
         tasks = {}
         for task, parts in arrays.items():
             classes = parts.pop("classes")
             tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
-        self._trainer = Trainer(Experiment.from_dict(experiment, allow_imports=True), tasks)
-        gc.freeze()  # what is here by now stays: not to be looked through for garbage ever again
+        resolved = Experiment.from_dict(experiment, allow_imports=True)
+        # All that was imported stays: it need not be looked through for garbage ever again. Models
+        # do not stay, and what is frozen is never collected: so before any is built.
+        gc.freeze()
+        self._trainer = Trainer(resolved, tasks)
         return {"ready": True}, b""
 
     def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
         """Map the weights."""
         self._weights = attach(self._files["weights"], manifest)
-        self._slots = {}
-        return None, b""
+        return {}, b""
+
+    def do_numerics(self, task: str) -> tuple[Any, bytes]:
+        """What this process computes with."""
+        return {"numerics": numerics()}, b""
 
     def do_weigh(self, task: str) -> tuple[Any, bytes]:
         """How large a task's model will be."""
-        return {"weighed": self._trainer.weigh(task)}, b""
+        return {"weighed": self.trainer.weigh(task)}, b""
 
     def do_initial(self, task: str) -> tuple[Any, bytes]:
         """A task's first weights."""
-        params = self._trainer.initial(task)
+        params = self.trainer.initial(task)
         return {"layout": params.layout.entries}, params.flat.tobytes()
 
     def do_train(
@@ -104,8 +123,7 @@ class Worker:
         works: list[Any],
         which: list[int],
         merge: bool,
-        slot: int,
-        size: int,
+        slot: list[int],
     ) -> tuple[Any, bytes]:
         """Turns of one chunk; with `merge` their sum goes into the slot, else the one delta."""
         run, number, task, version = address
@@ -115,15 +133,16 @@ class Worker:
             for client, its in zip(clients, which, strict=True)
         ]
         weights = self._weights[task]
-        place = self._slot(slot, size, np.float64 if merge else np.float32)[: len(weights)]
+        dtype = np.float64 if merge else np.float32
+        place = self._slots.array(Slot(*slot), dtype, len(weights))
         results, chunk = [], ChunkSum(place)
-        turns = self._trainer.turns(jobs, weights, out=None if merge else place)
-        now = time.perf_counter()
+        turns = self.trainer.turns(jobs, weights, out=None if merge else place)
+        now = calls.perf_counter()
         for job, found in zip(jobs, turns, strict=True):
             result = self._checked(job, found)
             if merge and isinstance(result, ClientUpdate):
                 chunk.add(result)
-            start, now = now, time.perf_counter()
+            start, now = now, calls.perf_counter()
             results.append(_written(result, seconds=now - start))
         total = chunk.sum()
         return {"results": results, "examples": total.examples if total else 0}, b""
@@ -131,8 +150,8 @@ class Worker:
     def do_evaluate(self, task: str, split: Any, pieces: Any, clients: Any) -> tuple[Any, bytes]:
         """Sums over pieces of the server's split, or over clients' shards."""
         weights = self._weights[task]
-        found = [self._trainer.evaluate(task, weights, split, piece=piece) for piece in pieces]
-        found += [self._trainer.evaluate(task, weights, split, client=client) for client in clients]
+        found = [self.trainer.evaluate(task, weights, split, piece=piece) for piece in pieces]
+        found += [self.trainer.evaluate(task, weights, split, client=client) for client in clients]
         return {"found": [dataclasses.asdict(one) for one in found]}, b""
 
     def _checked(
@@ -141,13 +160,8 @@ class Worker:
         if isinstance(found, ClientFailure):
             return found
         assert isinstance(found.delta, Params)
-        limits = self._trainer.experiment.checks
+        limits = self.trainer.experiment.checks
         return checked(found, job.address, found.delta.layout, found.examples, limits)
-
-    def _slot(self, number: int, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        if number not in self._slots:
-            self._slots[number] = mmap.mmap(self._files["slots"], size, offset=number * size)
-        return np.frombuffer(self._slots[number], dtype)
 
 
 def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:
@@ -160,9 +174,10 @@ def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[An
 def main() -> None:
     """Serve on the socket whose file number is the first argument."""
     socket, *files = map(int, sys.argv[1:])
-    if len(files) != 3:
+    if len(files) < 3:
         raise EngineError("a worker is started by the local engine, not by hand")
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore", MmflWarning)  # the coordinator has shown them already
     Worker(Connection(socket), *files).serve()
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from mmfl.params import Params
+from mmfl.exchange import Address, ClientUpdate, Evaluation, Params
 from mmfl.rng import Stream
-from mmfl.updates import Address, ClientUpdate, Evaluation
 
 __all__ = ["FalseWitness", "Fault", "Misbehaviour", "Outcome", "delta_of"]
 

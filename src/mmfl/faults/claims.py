@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from mmfl.config import NonNegative, component
+from mmfl.config import Finite, NonNegative, component
+from mmfl.exchange import ClientUpdate, Evaluation
 from mmfl.rng import Stream
-from mmfl.updates import ClientUpdate, Evaluation
 
 __all__ = ["AbsurdWeight", "FalseLoss"]
 
@@ -41,7 +41,7 @@ class FalseLoss:
 
     factor: NonNegative = 10.0
     value: Annotated[float, Strict(), Field(ge=0)] | None = None
-    metric: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
+    metric: Finite | None = None
 
     def sent(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream

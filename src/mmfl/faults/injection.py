@@ -20,11 +20,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.exchange import Address, ClientFailure, ClientUpdate, Evaluation, EvaluationFailure, Job
 from mmfl.faults.base import FalseWitness, Fault
 from mmfl.faults.settings import MISBEHAVIOURS, Faults
 from mmfl.faults.speeds import normal_scores
 from mmfl.rng import stream
-from mmfl.updates import Address, ClientFailure, ClientUpdate, Evaluation, EvaluationFailure, Job
 
 __all__ = ["Injection"]
 

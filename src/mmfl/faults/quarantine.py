@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.aggregate.checks import REFUSALS
+from mmfl.aggregate import REFUSALS
 from mmfl.config import Count, component
-from mmfl.updates import ClientFailure
+from mmfl.exchange import ClientFailure
 
 __all__ = ["FOR_EVER", "Offenders", "Quarantine"]
 

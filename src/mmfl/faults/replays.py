@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from mmfl.config import Count, component
+from mmfl.exchange import ClientUpdate
 from mmfl.rng import Stream
-from mmfl.updates import ClientUpdate
 
 __all__ = ["Duplicate", "ReplayedRound", "ReplayedTask"]
 

@@ -8,9 +8,18 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import BeforeValidator, Field, Strict
 
-from mmfl.config import Family, Natural, NonNegative, Positive, Text, component
+from mmfl.config import (
+    Family,
+    Natural,
+    NonNegative,
+    Positive,
+    Text,
+    component,
+    one_or_several,
+    short,
+)
 from mmfl.errors import did_you_mean
 from mmfl.faults.base import Misbehaviour
 from mmfl.faults.claims import AbsurdWeight, FalseLoss
@@ -19,7 +28,6 @@ from mmfl.faults.speeds import SPEEDS, Given, Speed
 from mmfl.faults.tensors import ExtraTensor, MissingTensor, WrongShape
 from mmfl.faults.values import Inf, Nan, Scaled, SignFlipped
 from mmfl.rng import Stream
-from mmfl.sentences import short
 
 __all__ = ["MISBEHAVIOURS", "Faults", "Misbehaving"]
 
@@ -61,7 +69,7 @@ def _is_chance(value: object) -> bool:
 Chances = Annotated[
     float | tuple[float, ...],
     BeforeValidator(_chances),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
+    one_or_several(minimum=0, maximum=1),
 ]
 
 

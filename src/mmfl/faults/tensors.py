@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mmfl.config import component
+from mmfl.exchange import ClientUpdate, Flat
 from mmfl.faults.base import delta_of
-from mmfl.params import Flat
 from mmfl.rng import Stream
-from mmfl.updates import ClientUpdate
 
 __all__ = ["ExtraTensor", "MissingTensor", "WrongShape"]
 

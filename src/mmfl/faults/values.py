@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mmfl.config import Positive, component
+from mmfl.exchange import ClientUpdate, Params
 from mmfl.faults.base import delta_of
-from mmfl.params import Params
 from mmfl.rng import Stream
-from mmfl.updates import ClientUpdate
 
 __all__ = ["Inf", "Nan", "Scaled", "SignFlipped"]
 

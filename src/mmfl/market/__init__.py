@@ -18,14 +18,14 @@ from mmfl.market.baselines import (
     random_within_budget,
     value_threshold,
 )
-from mmfl.market.bids import Bids
+from mmfl.market.bids import SLACK, Bids, Floats, Ints
+from mmfl.market.bids_io import Market, read_bids, simulated_bids, write_awards
 from mmfl.market.budget_fair import BudgetFair, budget_fair
 from mmfl.market.by_rounds import max_min_fair_by_rounds
 from mmfl.market.gmm_fair import GMMFair, gmm_fair
-from mmfl.market.lab import audit, best_response, contest, manipulability
 from mmfl.market.max_min_fair import MaxMinFair, max_min_fair
 from mmfl.market.recruitment import Fraction, Mechanism, Recruitment
-from mmfl.market.sources import Market, read_bids, simulated_bids, write_awards
+from mmfl.market.truthfulness import audit, best_response, contest, manipulability
 from mmfl.market.verify import (
     budget_violation,
     is_budget_feasible,
@@ -38,11 +38,14 @@ from mmfl.market.verify import (
 
 __all__ = [
     "MECHANISMS",
+    "SLACK",
     "Bids",
     "BudgetFair",
+    "Floats",
     "Fraction",
     "GMMFair",
     "GreedyWithinBudget",
+    "Ints",
     "Market",
     "MaxMinFair",
     "Mechanism",

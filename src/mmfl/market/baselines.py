@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.config import Natural, Positive, component
+from mmfl.config import Natural, Positive, component, short
 from mmfl.errors import InputError
 from mmfl.market.bids import Bids, Ints, at_most, positive
 from mmfl.market.recruitment import Recruitment, recruited
-from mmfl.sentences import short
 
 __all__ = [
     "GreedyWithinBudget",

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.config import short
 from mmfl.errors import InputError
 from mmfl.market.ranking import ranked
-from mmfl.sentences import short
 
 __all__ = ["SLACK", "Bids", "at_most", "positive"]
 

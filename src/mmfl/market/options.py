@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mmfl.config import short
 from mmfl.errors import InputError
-from mmfl.sentences import short
 
 __all__ = ["choice", "count", "flag"]
 

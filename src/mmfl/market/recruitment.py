@@ -58,8 +58,9 @@ class Recruitment:
 
     @cached_property
     def spend(self) -> Floats:
-        """(S) what is paid for each task."""
-        found: Floats = self.payment.sum(axis=0)
+        """(S) what is paid for each task; infinite if it is too large for a float."""
+        with np.errstate(over="ignore"):
+            found: Floats = self.payment.sum(axis=0)
         return found
 
     @property
@@ -74,8 +75,9 @@ class Recruitment:
 
     @property
     def spent(self) -> float:
-        """The sum of all payments."""
-        return float(self.spend.sum())
+        """The sum of all payments; infinite if it is too large for a float."""
+        with np.errstate(over="ignore"):
+            return float(self.spend.sum())
 
     def utility(self, costs: npt.ArrayLike | Bids) -> Floats:
         """(N) each client's gain if these are its true costs: sum of pay - x * cost over tasks."""

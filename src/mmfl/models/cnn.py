@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, Strict
 
-from mmfl.config import Count, component
+from mmfl.config import Count, component, short
 from mmfl.errors import InputError
-from mmfl.sentences import short
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,7 +37,7 @@ class Cnn:
     """
 
     channels: Annotated[tuple[Count, Count], BeforeValidator(_two)] = (32, 64)
-    kernel: Count = 3
+    kernel: Annotated[Count, Field(json_schema_extra={"not": {"multipleOf": 2}})] = 3
     dense: Count = 256
     dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
 

@@ -1,6 +1,7 @@
-"""What a task minimises and what it is judged by; `LOSSES` and `METRICS` are the families' tables.
+"""What a task minimises, what it is judged by, and how badly off that makes it.
 
-Both are described without torch, which is imported when they are computed.
+`LOSSES`, `METRICS` and `SCORES` are the families' tables. All are described without torch, which is
+imported when they are computed.
 """
 
 from mmfl.objectives.losses import (
@@ -12,6 +13,7 @@ from mmfl.objectives.losses import (
     MeanAbsoluteError,
     MeanSquaredError,
     OwnLoss,
+    unfit,
 )
 from mmfl.objectives.metrics import (
     METRICS,
@@ -26,25 +28,42 @@ from mmfl.objectives.metrics import (
     SquaredError,
     TopK,
 )
+from mmfl.objectives.scores import (
+    SCORES,
+    Distance,
+    Error,
+    LossScore,
+    Measured,
+    RelativeLoss,
+    Score,
+)
 
 __all__ = [
     "LOSSES",
     "METRICS",
+    "SCORES",
     "AbsoluteError",
     "Accuracy",
     "Better",
     "BinaryAccuracy",
     "BinaryCrossEntropy",
     "CrossEntropy",
+    "Distance",
+    "Error",
     "Explained",
     "Huber",
     "Loss",
     "LossItself",
+    "LossScore",
     "MeanAbsoluteError",
     "MeanSquaredError",
+    "Measured",
     "Metric",
     "OwnLoss",
     "OwnMetric",
+    "RelativeLoss",
+    "Score",
     "SquaredError",
     "TopK",
+    "unfit",
 ]

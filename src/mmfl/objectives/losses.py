@@ -14,7 +14,7 @@ from mmfl.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mmfl.data.arrays import Arrays
+    from mmfl.data import Arrays
 
 __all__ = [
     "LOSSES",

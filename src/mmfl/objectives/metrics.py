@@ -10,15 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from mmfl.config import Count, Family, OwnFunction, component
+from mmfl.config import Count, Family, OwnFunction, component, problem, short
 from mmfl.errors import InputError
 from mmfl.objectives.losses import Loss, one_number_each
-from mmfl.sentences import problem, short
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mmfl.data.arrays import Arrays
+    from mmfl.data import Arrays
 
 __all__ = [
     "METRICS",

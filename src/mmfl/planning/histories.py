@@ -17,7 +17,8 @@ from mmfl.errors import InputError, StoreError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
 from mmfl.planning.learning import History, Learning
-from mmfl.runs.store import RunStore
+from mmfl.runs import RunStore, check_folder
+from mmfl.system.files import SETTINGS, read_text
 
 __all__ = ["Told", "histories_in", "learnt", "run_folders"]
 
@@ -40,6 +41,7 @@ class Told:
 def run_folders(given: str | Path) -> list[Path]:
     """A run directory itself, or those in a folder of `mmfl compare` (or in a folder of runs)."""
     folder = Path(given)
+    check_folder(folder / "run.sqlite")
     if (folder / "run.sqlite").is_file() or not folder.is_dir():
         return [folder]
     found = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
@@ -101,8 +103,8 @@ def _experiment_in(folder: Path) -> dict[str, Any]:
     """The stored experiment as plain tables."""
     RunStore.open(folder).close()  # says what is wrong with it
     try:
-        return tomllib.loads((folder / "experiment.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return tomllib.loads(read_text(folder / "experiment.toml", limit=SETTINGS))
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"cannot read the run in {str(folder)!r}: {reason}") from None
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.runs.result import no_nan
+from mmfl.runs import no_nan
 
 __all__ = ["Estimate", "Outlook", "Plan", "Reach", "Scenario", "Source"]
 

@@ -19,13 +19,10 @@ import numpy as np
 
 from mmfl.aggregate import Checks
 from mmfl.config import component
-from mmfl.data.federation import Federation
-from mmfl.engines.base import Ids
 from mmfl.errors import EngineError
-from mmfl.evaluate import Loss
-from mmfl.experiment import Experiment
-from mmfl.params import Layout, Params
-from mmfl.updates import ClientUpdate, Evaluation, Job, Split
+from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params, Split
+from mmfl.experiment import Experiment, Federation, Ids
+from mmfl.objectives import LossScore
 
 __all__ = ["Fixed", "Surrogate", "Tutor", "Work", "rehearsed", "work_of"]
 
@@ -99,7 +96,7 @@ def rehearsed(experiment: Experiment, seed: int) -> Experiment:
     return dataclasses.replace(
         experiment.resolved(),
         seed=seed,
-        score=Loss(),
+        score=LossScore(),
         score_source="server",
         score_split="test",
         recruitment=recruitment,
@@ -126,6 +123,10 @@ class Surrogate:
 
     def data(self) -> dict[str, str]:
         """None is held."""
+        return {}
+
+    def numerics(self) -> dict[str, str]:
+        """Nothing is trained."""
         return {}
 
     def prepare(self, experiment: Experiment) -> None:

@@ -19,11 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mmfl.data.federation import Federation, simulate
-from mmfl.data.load import Shelf
 from mmfl.errors import InputError, MmflWarning, NobodyError
-from mmfl.experiment import Experiment
-from mmfl.loop import rounds
+from mmfl.experiment import Experiment, Federation, Shelf, simulate
+from mmfl.loop import Population, Recruited, recruit, rounds
 from mmfl.planning.asked import (
     budget_of,
     difficulties,
@@ -37,8 +35,6 @@ from mmfl.planning.histories import learnt
 from mmfl.planning.learning import DEFAULT_BETA, Learning
 from mmfl.planning.outlook import Plan, Source
 from mmfl.planning.surrogate import Fixed, Surrogate, Tutor, rehearsed, work_of
-from mmfl.population import Population
-from mmfl.recruiting import Recruited, recruit
 from mmfl.rng import stream
 
 __all__ = ["DRAWS", "Planning", "plan"]

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from mmfl.report.curves import Curves
-from mmfl.report.figures import comparison
-from mmfl.report.statistics import Paired, Summary, Variant, paired, summary, variants
+from mmfl.report.remarks import Remark, failed_runs, remarks
+from mmfl.report.statistics import (
+    Paired,
+    Summary,
+    Variant,
+    paired,
+    sharing_seeds,
+    summary,
+    variants,
+)
 from mmfl.report.tables import Differences, Results, data, quantities
+from mmfl.report.words import amount, amounts, counts, number, thinned
 
 __all__ = [
     "Curves",
     "Differences",
     "Paired",
+    "Remark",
     "Results",
     "Summary",
     "Variant",
-    "comparison",
+    "amount",
+    "amounts",
+    "counts",
     "data",
+    "failed_runs",
+    "number",
     "paired",
     "quantities",
+    "remarks",
+    "sharing_seeds",
     "summary",
+    "thinned",
     "variants",
 ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import InputError, StoreError
-from mmfl.runs.store import RunStore
+from mmfl.runs import RunStore, TaskTurns, inexact, made_with, sessions, turns_by_task
 
 __all__ = ["BETTER", "Curves"]
 
@@ -30,12 +31,21 @@ class Curves:
         better: (S) whether a "higher" or a "lower" metric is better.
         metric: (T, S) as last measured on the test split; NaN before the first measurement.
         clients: (T, S) clients' turns.
+        evaluated: The rounds after which the metric is of the models of that round, ascending;
+            after others it is an earlier one. None = all rounds.
+        outcomes: By task, what became of its turns; empty if that is not known.
+        made_with: What its bits depend on beside the experiment; empty if that is not known.
+        inexact: Why it may have other bits than an uninterrupted run; "" if it has the same.
     """
 
     tasks: tuple[str, ...]
     better: tuple[str, ...]
     metric: Floats
     clients: Ints
+    evaluated: tuple[int, ...] | None = None
+    outcomes: Mapping[str, TaskTurns] = field(default_factory=dict)
+    made_with: Mapping[str, str] = field(default_factory=dict)
+    inexact: str = ""
 
     def __post_init__(self) -> None:
         if not self.tasks or len(set(self.tasks)) < len(self.tasks):
@@ -56,11 +66,13 @@ class Curves:
         """Read a run directory with at least one round, finished or not."""
         with closing(RunStore.open(Path(folder))) as store:
             tasks = [(number, name, better) for number, name, _, better in store.tasks()]
-            rounds = [row[0] for row in store.rows("SELECT round FROM round ORDER BY round")]
+            rounds = store.rows("SELECT round, fresh FROM round ORDER BY round")
             rows = store.rows("SELECT round, task, metric, clients FROM round_task")
+            outcomes, environment = turns_by_task(store), store.environment()
         if not rounds:
             raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
-        row_of = {number: row for row, number in enumerate(rounds)}
+        row_of = {number: row for row, (number, _) in enumerate(rounds)}
+        evaluated = tuple(row_of[number] + 1 for number, fresh in rounds if fresh)
         column_of = {number: column for column, (number, _, _) in enumerate(tasks)}
         metric = np.full((len(rounds), len(tasks)), math.nan)
         clients = np.zeros(metric.shape, np.int64)
@@ -69,12 +81,24 @@ class Curves:
             metric[at] = math.nan if value is None else value
             clients[at] = turns
         names, better = tuple(task[1] for task in tasks), tuple(task[2] for task in tasks)
-        return cls(names, better, metric, clients)
+        made = made_with(sessions(environment)[-1])
+        why = inexact(environment)
+        return cls(names, better, metric, clients, evaluated, outcomes, made, why)
 
     @property
     def rounds(self) -> int:
         """T, the number of rounds done."""
         return len(self.metric)
+
+    @property
+    def measured(self) -> tuple[int, ...]:
+        """The rounds after which the models were measured, ascending."""
+        return tuple(range(1, self.rounds + 1)) if self.evaluated is None else self.evaluated
+
+    @property
+    def step(self) -> int:
+        """How many rounds there are at most from one measurement to the next."""
+        return max(np.diff((0, *self.measured)).tolist(), default=self.rounds)
 
     @property
     def merit(self) -> Floats:

@@ -39,6 +39,7 @@ __all__ = [
     "paired",
     "rounds_to",
     "same_tasks",
+    "sharing_seeds",
     "spread",
     "summary",
     "variants",
@@ -138,11 +139,14 @@ def of_task(run: Curves | Variant, name: str) -> Quantity:
 
 
 def rounds_to(target: float) -> Quantity:
-    """The first round after which the worst task's merit is at least `target`."""
+    """The first round after which the worst task's merit was measured and is at least `target`.
+
+    With `evaluate.every` above 1 it may have been reached up to `Curves.step` - 1 rounds earlier.
+    """
 
     def first(run: Curves) -> float:
-        reached = np.flatnonzero(run.worst >= target)
-        return float(reached[0] + 1) if reached.size else math.nan
+        worst = run.worst
+        return next((float(t) for t in run.measured if worst[t - 1] >= target), math.nan)
 
     return Quantity(f"rounds to {target:g}", "lower", first, decimals=1, counts_rounds=True)
 
@@ -282,6 +286,12 @@ def same_tasks(variants: Sequence[Variant]) -> None:
                 f"variants must have the same tasks to be compared: {other.name!r} has "
                 f"{_named(other)}, {first.name!r} has {_named(first)}"
             )
+
+
+def sharing_seeds(variants: Sequence[Variant]) -> list[Variant]:
+    """The first of these variants, and the others that have a seed in common with it."""
+    first = set(variants[0].seeds)
+    return [variant for variant in variants if first & set(variant.seeds)]
 
 
 def _interval(found: Spread) -> tuple[float, float] | None:

@@ -8,8 +8,7 @@ they take the layout that fits its width, so that no number is ever wrapped or c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -18,6 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mmfl.errors import InputError
+from mmfl.report.grid import GAP, LABEL, Cell, grid, markdown_table
+from mmfl.report.remarks import MARK, Remark, as_data, marked, remarks
 from mmfl.report.statistics import (
     OVERALL,
     Paired,
@@ -28,6 +29,7 @@ from mmfl.report.statistics import (
     paired,
     rounds_to,
     same_tasks,
+    sharing_seeds,
     spread,
 )
 from mmfl.report.words import broken, escaped, number
@@ -35,26 +37,6 @@ from mmfl.report.words import broken, escaped, number
 __all__ = ["Differences", "Results", "data", "quantities"]
 
 _MANY_TASKS = 6
-_GAP = 2
-_LABEL = 26
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What stands in a table, and whether it stands out."""
-
-    text: str
-    bold: bool = False
-
-    def rich(self, *, plain: bool) -> Text:
-        """In bold, or with a star where there is no bold."""
-        if plain:
-            return Text("*" * self.bold + self.text)
-        return Text(self.text, style="bold" if self.bold else "")
-
-    def markdown(self) -> str:
-        """In bold."""
-        return f"**{self.text}**" if self.bold else self.text
 
 
 class Results:
@@ -63,42 +45,54 @@ class Results:
     Args:
         variants: The rows; if there are many tasks or little room, the columns.
         target: If given, also how many rounds the worst task took to this merit.
+        about: Remarks on the runs; by default those that they give cause for.
     """
 
-    def __init__(self, variants: Sequence[Variant], target: float | None = None) -> None:
+    def __init__(
+        self,
+        variants: Sequence[Variant],
+        target: float | None = None,
+        about: Sequence[Remark] | None = None,
+    ) -> None:
         same_tasks(variants)
         self._variants = tuple(variants)
+        self._about = tuple(remarks(variants) if about is None else about)
+        self._names = [marked(variant.name, self._about) for variant in variants]
         self._quantities = quantities(variants[0], target)
         columns = [_column(variants, quantity) for quantity in self._quantities]
         self._rows = [list(row) for row in zip(*columns, strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         plain = console.color_system is None
-        names = [variant.name for variant in self._variants]
+        names = self._names
         labels = [_label(quantity) for quantity in self._quantities]
-        wide = _grid(names, labels, self._rows, options.max_width, plain=plain)
+        wide = grid(names, labels, self._rows, options.max_width, plain=plain)
         if len(self._variants[0].tasks) <= _MANY_TASKS and len(wide) == 1:
             yield wide[0]
         else:
             turned = [list(row) for row in zip(*self._rows, strict=True)]
-            tables = _grid(labels, names, turned, options.max_width, plain=plain)
+            tables = grid(labels, names, turned, options.max_width, plain=plain)
             for place, table in enumerate(tables):
                 yield from ([""] if place else [])
                 yield table
         yield Text(self._note("*" if plain else "Bold"), style="dim")
+        for remark in self._about:
+            yield Text(remark.line, style="bold" if remark.serious else "dim")
 
     def markdown(self) -> str:
-        """As a table of GitHub's Markdown, and a line that explains it."""
-        names = [escaped(variant.name) for variant in self._variants]
+        """As a table of GitHub's Markdown, a line that explains it, and the remarks."""
+        names = [escaped(name) for name in self._names]
         labels = [escaped(_label(quantity)) for quantity in self._quantities]
         rows = [[cell.markdown() for cell in row] for row in self._rows]
         if len(self._variants[0].tasks) <= _MANY_TASKS:
             lines = [[name, *row] for name, row in zip(names, rows, strict=True)]
-            table = _markdown(["", *labels], lines)
+            table = markdown_table(["", *labels], lines)
         else:
             turned = zip(labels, *rows, strict=True)
-            table = _markdown(["", *names], [list(row) for row in turned])
-        return f"{table}\n{self._note('Bold')}\n"
+            table = markdown_table(["", *names], [list(row) for row in turned])
+        under = [f"\n{self._note('Bold')}\n", *(self._about and ["\n"])]
+        under += [f"- {escaped(remark.line)}\n" for remark in self._about]
+        return "".join([table, *under])
 
     def _note(self, mark: str) -> str:
         counts = sorted({len(variant.seeds) for variant in self._variants})
@@ -115,7 +109,7 @@ class Results:
             note += " ↓: lower is better."
         for few in [cell.text.split()[-1] for cell in cells if "/" in cell.text][:1]:
             note += f" {few}: in {few.replace('/', ' of ')} seeds only."
-        return note
+        return note + _steps(self._variants, self._quantities)
 
 
 class Differences:
@@ -124,23 +118,33 @@ class Differences:
     Args:
         variants: At least two.
         quantities: What to compare; by default worst, mean, variance and Jain's index.
+        about: Remarks on the runs; by default those that they give cause for.
     """
 
     def __init__(
-        self, variants: Sequence[Variant], quantities: Sequence[Quantity] = OVERALL
+        self,
+        variants: Sequence[Variant],
+        quantities: Sequence[Quantity] = OVERALL,
+        about: Sequence[Remark] | None = None,
     ) -> None:
         same_tasks(variants)
         if len(variants) < 2:
             raise InputError(f"differences need a second variant, got only {variants[0].name!r}")
-        self._first = variants[0]
+        self._steps = _steps(variants, quantities)
+        about = remarks(variants) if about is None else about
+        self._serious = any(remark.serious for remark in about)
+        self._first = marked(variants[0].name, about)
         self._others = [
-            (other.name, [paired(self._first, other, quantity) for quantity in quantities])
+            (
+                marked(other.name, about),
+                [paired(variants[0], other, quantity) for quantity in quantities],
+            )
             for other in variants[1:]
         ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         plain = console.color_system is None
-        last = broken(f"{self._first.name} better in", 14)
+        last = broken(f"{self._first} better in", 14)
         titles: list[tuple[str, Literal["left", "right"]]]
         titles = [("", "left"), ("difference", "right"), ("95% interval", "right"), (last, "left")]
         rows = [
@@ -159,13 +163,13 @@ class Differences:
             max(*map(len, title.split("\n")), *(len(row[at]) for block in rows for row in block))
             for at, (title, _) in enumerate(titles)
         ]
-        room = options.max_width - sum(widths) - _GAP * len(widths)
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+        room = options.max_width - sum(widths) - GAP * len(widths)
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
         table.add_column("", no_wrap=True)
         for (title, side), width in zip(titles, widths, strict=True):
             table.add_column(Text(title, justify=side), justify=side, no_wrap=True, min_width=width)
         for (name, _), block in zip(self._others, rows, strict=True):
-            lines = broken(name, max(10, min(room, _LABEL))).split("\n")
+            lines = broken(name, max(10, min(room, LABEL))).split("\n")
             for line, row in zip_longest(lines, block, fillvalue=None):
                 table.add_row(Text(line or ""), *(row or []))
         yield table
@@ -173,7 +177,7 @@ class Differences:
 
     def markdown(self) -> str:
         """As a table of GitHub's Markdown, and a line that explains it."""
-        first = escaped(self._first.name)
+        first = escaped(self._first)
         head = ["", "", "difference", "95% interval", f"{first} better in"]
         rows = [
             [
@@ -186,17 +190,19 @@ class Differences:
             for name, found in self._others
             for one in found
         ]
-        return f"{_markdown(head, rows, left=2)}\n{escaped(self._note('Bold'))}\n"
+        return f"{markdown_table(head, rows, left=2)}\n{escaped(self._note('Bold'))}\n"
 
     def _note(self, mark: str) -> str:
-        note = f"Each minus {self._first.name} with the same seed; mean over seeds, Student's t."
+        note = f"Each minus {self._first} with the same seed; mean over seeds, Student's t."
         if any(_clear(one) for _, found in self._others for one in found):
             note += f" {mark}: the interval leaves out 0."
         if any(len({len(one.seeds) for one in found}) > 1 for _, found in self._others):
             note += " Where fewer seeds are counted, the others have no such number."
-        return note + " ↓: lower is better." * any(
-            one.quantity.better == "lower" for _, found in self._others for one in found
-        )
+        if self._serious:
+            note += f" {MARK}: see the remarks on the results."
+        if any(one.quantity.better == "lower" for _, found in self._others for one in found):
+            note += " ↓: lower is better."
+        return note + self._steps
 
 
 def data(variants: Sequence[Variant], target: float | None = None) -> dict[str, Any]:
@@ -213,12 +219,14 @@ def data(variants: Sequence[Variant], target: float | None = None) -> dict[str, 
                 "name": variant.name,
                 "seeds": list(variant.seeds),
                 "rounds": [run.rounds for run in variant.runs.values()],
+                "measured_every": [run.step for run in variant.runs.values()],
                 "turns": {
                     name: sum(int(run.turns[column]) for run in variant.runs.values())
                     for column, name in enumerate(variant.tasks)
                 },
                 "tasks": {quantity.label: _plain(variant, quantity) for quantity in tasks},
                 **{quantity.label.lower(): _plain(variant, quantity) for quantity in OVERALL},
+                **as_data(variant),
                 "rounds_to_target": None if goal is None else _plain(variant, goal),
             }
             for variant in variants
@@ -233,7 +241,7 @@ def data(variants: Sequence[Variant], target: float | None = None) -> dict[str, 
                 if goal is None
                 else _plain_pair(paired(first, other, goal)),
             }
-            for other in variants[1:]
+            for other in sharing_seeds(variants)[1:]
         ],
     }
 
@@ -246,6 +254,17 @@ def quantities(variant: Variant, target: float | None = None) -> list[Quantity]:
 
 def _label(quantity: Quantity) -> str:
     return quantity.label + " ↓" * (quantity.better == "lower")
+
+
+def _steps(variants: Sequence[Variant], quantities: Sequence[Quantity]) -> str:
+    """A sentence about rounds to a target that are known only up to a step; or nothing."""
+    step = max(run.step for variant in variants for run in variant.runs.values())
+    if step < 2 or not any(quantity.counts_rounds for quantity in quantities):
+        return ""
+    return (
+        f" Rounds to a target may be up to {step - 1} too high: the test split is measured every "
+        f"{step} rounds (evaluate.every)."
+    )
 
 
 def _column(variants: Sequence[Variant], quantity: Quantity) -> list[Cell]:
@@ -291,58 +310,6 @@ def _seeds(pair: Paired) -> str:
 
 def _clear(pair: Paired) -> bool:
     return pair.interval is not None and not pair.interval[0] <= 0 <= pair.interval[1]
-
-
-def _grid(
-    labels: Sequence[str],
-    titles: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    width: int,
-    *,
-    plain: bool,
-) -> list[Table]:
-    """A table of cells, cut into several with fewer columns each where `width` asks for it."""
-    sides = [broken(label, _LABEL) for label in labels]
-    side = max(len(line) for label in sides for line in label.split("\n"))
-    cells = [[cell.rich(plain=plain) for cell in row] for row in rows]
-    needed = [max(len(row[at]) for row in cells) for at in range(len(titles))]
-    room = width - side
-    # Titles are broken into lines only as far as they must be.
-    for most in range(max(map(len, titles)), 0, -1):
-        heads = [broken(title, max(most, need)) for title, need in zip(titles, needed, strict=True)]
-        widths = [
-            max(need, *map(len, head.split("\n"))) for need, head in zip(needed, heads, strict=True)
-        ]
-        if sum(widths) + _GAP * len(widths) <= room:
-            break
-    blocks: list[list[int]] = [[]]
-    for at, own in enumerate(widths):
-        taken = sum(widths[other] + _GAP for other in blocks[-1])
-        if blocks[-1] and taken + _GAP + own > room:
-            blocks.append([])
-        blocks[-1].append(at)
-    tables = []
-    for block in blocks:
-        table = Table(box=None, pad_edge=False, padding=(0, 0, 0, _GAP))
-        table.add_column("", no_wrap=True)
-        for at in block:
-            table.add_column(
-                Text(heads[at]),
-                justify="right",
-                vertical="bottom",
-                no_wrap=True,
-                min_width=needed[at],
-            )
-        for label, row in zip(sides, cells, strict=True):
-            table.add_row(Text(label), *(row[at] for at in block))
-        tables.append(table)
-    return tables
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A table whose first `left` columns are words, and the others numbers."""
-    rule = ["---"] * left + ["---:"] * (len(head) - left)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *rows))
 
 
 def _plain(variant: Variant, quantity: Quantity) -> dict[str, Any]:

@@ -1,7 +1,44 @@
 """Run directories: written, read, and compared."""
 
-from mmfl.runs.result import Run
+from mmfl.runs.auction import Hiring
+from mmfl.runs.database import DATABASE
+from mmfl.runs.directory.lock import lives
+from mmfl.runs.directory.mark import is_marked
+from mmfl.runs.directory.names import check_folder, check_names
+from mmfl.runs.environment import environment_now, inexact, made_with, mixed, mixture, sessions
+from mmfl.runs.failures import TaskTurns, turns_by_task
+from mmfl.runs.profiling import Profile, profile, timed_rounds
+from mmfl.runs.result import Run, no_nan
+from mmfl.runs.resume import clear_beginning, unsigned
 from mmfl.runs.runner import StoredRounds, run, stored_rounds
 from mmfl.runs.store import RunStore
+from mmfl.runs.verification import verify
 
-__all__ = ["Run", "RunStore", "StoredRounds", "run", "stored_rounds"]
+__all__ = [
+    "DATABASE",
+    "Hiring",
+    "Profile",
+    "Run",
+    "RunStore",
+    "StoredRounds",
+    "TaskTurns",
+    "check_folder",
+    "check_names",
+    "clear_beginning",
+    "environment_now",
+    "inexact",
+    "is_marked",
+    "lives",
+    "made_with",
+    "mixed",
+    "mixture",
+    "no_nan",
+    "profile",
+    "run",
+    "sessions",
+    "stored_rounds",
+    "timed_rounds",
+    "turns_by_task",
+    "unsigned",
+    "verify",
+]

@@ -5,14 +5,37 @@ from __future__ import annotations
 import json
 import os
 import platform
+import site
 import sys
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeGuard
 
-__all__ = ["as_json", "environment_now"]
+from mmfl.errors import one_line
+from mmfl.system.files import read_text
+
+__all__ = [
+    "as_json",
+    "differences",
+    "environment_now",
+    "import_folders",
+    "inexact",
+    "made_with",
+    "mixed",
+    "mixture",
+    "sessions",
+]
+
+_NUMERICS = {
+    "cpu_capability": "CPU capability",
+    "mkldnn": "mkldnn",
+    "native_bf16": "native bfloat16",
+    "settings": "settings",
+}
 
 
 def as_json(table: Mapping[str, Any]) -> bytes:
@@ -20,8 +43,12 @@ def as_json(table: Mapping[str, Any]) -> bytes:
     return f"{json.dumps(table, indent=2)}\n".encode()
 
 
-def environment_now() -> dict[str, Any]:
-    """Versions, machine, command and time."""
+def environment_now(numerics: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Versions, machine, command and time.
+
+    Args:
+        numerics: What the engine computes with.
+    """
     versions = {}
     for name in ("mmfl", "torch", "numpy", "pydantic", "safetensors"):
         try:
@@ -37,14 +64,100 @@ def environment_now() -> dict[str, Any]:
         "system": platform.system(),
         "processor": _processor(),
         "cores": os.cpu_count(),
+        "numerics": dict(numerics),
+        "path": import_folders(),
     }
+
+
+def sessions(environment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The starts and resumes that a run's rounds come from, as its environment.json has them."""
+    resumed = environment.get("resumed")
+    later = [one for one in resumed if isinstance(one, Mapping)] if _is_list(resumed) else []
+    known = [environment, *later]
+    last = max(n for n, one in enumerate(known) if not n or one.get("after_round") == 0)
+    return known[last:]
+
+
+def made_with(session: Mapping[str, Any]) -> dict[str, str]:
+    """What the bits of a session's rounds depend on beside the experiment, as far as it is known.
+
+    From "mmfl", "torch", "numpy", "CPU capability", ... to what was used.
+    """
+    versions, numerics = session.get("versions"), session.get("numerics")
+    tables = [
+        (versions, {name: name for name in ("mmfl", "torch", "numpy")}),
+        (numerics, _NUMERICS),
+        (session, {"processor": "processor"}),
+    ]
+    return {
+        called: one_line(table[name])
+        for table, names in tables
+        if isinstance(table, Mapping)
+        for name, called in names.items()
+        if name in table
+    }
+
+
+def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """The names of what two sessions were made with that both know and that differs."""
+    return [name for name in one if name in other and one[name] != other[name]]
+
+
+def inexact(environment: Mapping[str, Any]) -> str:
+    """Why a run may have other bits than an uninterrupted one; "" if there is no reason."""
+    first, *others = sessions(environment)
+    for other in others:
+        names = differences(made_with(first), made_with(other))
+        if names:
+            was, now = (_listed(names, made_with(one)) for one in (first, other))
+            after = one_line(other.get("after_round"))
+            return f"begun with {was}, resumed after round {after} with {now}"
+    return ""
+
+
+def mixed(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
+    """What runs were made with, where it differs: from its name to how many runs had which."""
+    found: dict[str, dict[str, int]] = {}
+    for run in runs:
+        for name, value in run.items():
+            by_value = found.setdefault(name, {})
+            by_value[value] = by_value.get(value, 0) + 1
+    return {name: by_value for name, by_value in found.items() if len(by_value) > 1}
+
+
+def mixture(name: str, counts: Mapping[str, int]) -> str:
+    """A sentence about runs that were made with different versions of something."""
+    parts = [f"{_called(name, v)} ({n} run{'s' * (n > 1)})" for v, n in sorted(counts.items())]
+    return f"not all runs were made alike, which may change results: {', '.join(parts)}"
+
+
+def _listed(names: Iterable[str], made: Mapping[str, str]) -> str:
+    return " and ".join(_called(name, made[name]) for name in names)
+
+
+def _called(name: str, value: str) -> str:
+    return f"{name} {value or 'none'}"
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def import_folders() -> list[str]:
+    """Where modules are looked for besides those that are installed: a user's own are there."""
+    installed = {os.path.realpath(path) for path in sysconfig.get_paths().values()}
+    installed |= {os.path.realpath(path) for path in (site.getusersitepackages(), sys.prefix)}
+    folders = [os.path.realpath(entry) for entry in sys.path if os.path.isdir(entry or ".")]
+    library = os.path.realpath(os.path.dirname(os.__file__))
+    ours = [folder for folder in folders if not (folder + os.sep).startswith(library + os.sep)]
+    return list(dict.fromkeys(folder for folder in ours if folder not in installed))
 
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = read_text("/proc/cpuinfo", limit=1 << 24).splitlines()
         return next(
             line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
         )
-    except (OSError, StopIteration):
+    except (OSError, ValueError, StopIteration):
         return platform.processor()

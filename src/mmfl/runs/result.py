@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import platform
 import statistics
 from collections.abc import Mapping
 from contextlib import closing
@@ -14,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mmfl.checkpoints import round_of
 from mmfl.fairness import merit, variance, worst
-from mmfl.runs.awards import Hiring, hiring
+from mmfl.runs.auction import Hiring, hiring
+from mmfl.runs.checkpoints import round_of
+from mmfl.runs.directory.lock import lives
+from mmfl.runs.environment import inexact, made_with, sessions
+from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.faults import Tally, quarantined, tallies
 from mmfl.runs.store import RunStore
 
@@ -30,12 +31,15 @@ class Run:
     Attributes:
         folder: The run directory.
         data: By task: the SHA-256 of its data, as far as the run knew it.
+        made_with: What its bits depend on beside the experiment, by name: versions, instructions.
+        inexact: Why it may have other bits than an uninterrupted run; "" if it has the same.
         status: "running", "stopped", "failed", "finished", or "interrupted": the process is gone.
         rounds: Rounds done.
         planned: Rounds planned.
         fingerprint: SHA-256 over assignments, scores and weights; "" before the end.
         tasks: By task: metric, accuracy (None if the metric is another), loss, and the number of
             clients' turns it got.
+        outcomes: By task: how many turns failed, and why it never trained, if it did not.
         metrics: By task: the metric's kind, and whether "higher" or "lower" is better.
         history: By task: the metric after each round (as last measured; NaN before).
         hiring: The auction before round one; None if there was none.
@@ -46,6 +50,8 @@ class Run:
         quarantined: How many clients are in quarantine after the last round.
         reason: Why the run failed, if it did.
         saved: The round of the newest checkpoint; 0 = there is none.
+        verifiable: Whether the run has digests; those of older versions have none.
+        damage: What does not match its digest, if the run was loaded nevertheless; else "".
         samples: Training examples processed, each pass counted.
         seconds: Of the round loop.
         seconds_train: Of that, training and aggregation.
@@ -56,11 +62,14 @@ class Run:
 
     folder: Path
     data: dict[str, str]
+    made_with: dict[str, str]
+    inexact: str
     status: str
     rounds: int
     planned: int
     fingerprint: str
     tasks: dict[str, dict[str, Any]]
+    outcomes: dict[str, TaskTurns]
     metrics: dict[str, tuple[str, str]]
     history: dict[str, list[float]]
     hiring: Hiring | None
@@ -70,6 +79,8 @@ class Run:
     quarantined: int
     reason: str
     saved: int
+    verifiable: bool
+    damage: str
     samples: int
     seconds: float
     seconds_train: float
@@ -78,23 +89,30 @@ class Run:
     seconds_checkpoints: float
 
     @classmethod
-    def load(cls, folder: str | Path) -> Run:
-        """Read a run directory, finished or not."""
-        with closing(RunStore.open(Path(folder))) as store:
+    def load(cls, folder: str | Path, *, damaged: bool = False) -> Run:
+        """Read a run directory, finished or not.
+
+        Args:
+            folder: The directory.
+            damaged: Load it, too, if it does not match its digests; see `RunStore.open`.
+        """
+        with closing(RunStore.open(Path(folder), damaged=damaged)) as store:
             meta = store.meta()
-            data = store.data()
+            data, environment = store.data(), store.environment()
             whole = store.rows(
                 "SELECT count(*), total(samples), total(seconds), total(seconds_train), "
                 "total(seconds_evaluate) FROM round"
             )[0]
             history: dict[str, list[float]] = {}
             tasks: dict[str, dict[str, Any]] = {}
+            outcomes = turns_by_task(store)
             kinds: dict[str, tuple[str, str]] = {}
+            by_task: dict[int, list[tuple[Any, ...]]] = {}
+            query = "SELECT task, metric, loss, clients FROM round_task ORDER BY round"
+            for number, *row in store.rows(query):
+                by_task.setdefault(number, []).append(tuple(row))
             for number, name, kind, better in store.tasks():
-                rows = store.rows(
-                    "SELECT metric, loss, clients FROM round_task WHERE task = ? ORDER BY round",
-                    number,
-                )
+                rows = by_task.get(number, [])
                 history[name] = [math.nan if row[0] is None else row[0] for row in rows]
                 metric, loss, _ = rows[-1] if rows else (None, None, 0)
                 clients = sum(row[2] for row in rows)
@@ -114,11 +132,14 @@ class Run:
         return cls(
             folder=Path(folder),
             data=data,
-            status=status_of(meta),
+            made_with=made_with(sessions(environment)[-1]),
+            inexact=inexact(environment),
+            status=status_of(meta, Path(folder)),
             rounds=whole[0],
             planned=int(meta.get("rounds", whole[0])),
             fingerprint=meta.get("fingerprint", ""),
             tasks=tasks,
+            outcomes=outcomes,
             metrics=kinds,
             history=history,
             hiring=hired,
@@ -128,6 +149,8 @@ class Run:
             quarantined=away,
             reason=meta.get("reason", ""),
             saved=round_of(meta.get("checkpoint", "")),
+            verifiable=store.verifiable,
+            damage=store.damage,
             samples=int(whole[1]),
             seconds=whole[2],
             seconds_train=whole[3],
@@ -179,9 +202,14 @@ class Run:
             "worst": self.worst,
             "mean": self.mean,
             "variance": self.variance,
+            "inexact": self.inexact or None,
             "failures": self.failures,
+            "failed_turns": {name: turns.failed for name, turns in self.outcomes.items()},
+            "never_trained": {n: o.why for n, o in self.outcomes.items() if not o.trained},
             "tasks": self.tasks,
         }
+        if self.damage:
+            found["damage"] = self.damage
         if self.faults:
             found["faults"] = {kind: dataclasses.asdict(t) for kind, t in self.faults.items()}
         if self.hiring is not None:
@@ -194,17 +222,10 @@ class Run:
         return json.dumps(no_nan(found))
 
 
-def status_of(meta: Mapping[str, str]) -> str:
-    """The status, unless it says "running" and the process on this machine is no more."""
+def status_of(meta: Mapping[str, str], folder: Path) -> str:
+    """The status, unless it says "running" and no process owns the run directory."""
     status = meta.get("status", "running")
-    if status == "running" and meta.get("host") == platform.node():
-        try:
-            os.kill(int(meta["pid"]), 0)
-        except ProcessLookupError:
-            return "interrupted"
-        except OSError:
-            pass
-    return status
+    return "interrupted" if status == "running" and not lives(folder) else status
 
 
 def no_nan(value: Any) -> Any:

@@ -7,32 +7,37 @@ experiment and the state before it.
 
 from __future__ import annotations
 
-import shutil
+import hashlib
+import os
+import sqlite3
 import tomllib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmfl.checkpoints import Vault, write_whole
-from mmfl.config import dump
+from mmfl.config import dump, short
 from mmfl.errors import ConfigError, MmflWarning, StoreError
 from mmfl.experiment import Experiment
-from mmfl.runs.awards import Hiring, hiring
-from mmfl.runs.claim import Claim
-from mmfl.runs.environment import as_json, environment_now
-from mmfl.runs.result import status_of
-from mmfl.runs.store import BEGINNING, FORMAT, RunStore
-from mmfl.sentences import short
-from mmfl.state import State
+from mmfl.loop import State
+from mmfl.runs.auction import Hiring, hiring
+from mmfl.runs.checkpoints import CheckpointStore
+from mmfl.runs.database import open_for_reading, trouble
+from mmfl.runs.directory.lock import Lease
+from mmfl.runs.directory.mark import is_first, is_marked, read_mark, remove_beginning
+from mmfl.runs.environment import as_json, environment_now, inexact
+from mmfl.runs.schema import FORMAT, check_tables, is_empty
+from mmfl.runs.store import RunStore
+from mmfl.system import calls
+from mmfl.system.files import SETTINGS, list_folder, read_file, read_text
 
 if TYPE_CHECKING:
-    from mmfl.engines.base import Engine
+    from mmfl.experiment import Engine
 
-__all__ = ["Begun", "begun", "changes", "clear_beginning", "unsigned"]
+__all__ = ["Begun", "begun", "changes", "clear_beginning", "complaint", "unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +55,11 @@ class Begun:
     experiment: Experiment
     hiring: Hiring | None
     finished: bool
-    _claim: Claim
+    _lease: Lease
 
     def close(self) -> None:
         """Let others have the directory."""
-        self._claim.close()
+        self._lease.close()
 
     def go_on(self, engine: Engine, first: State) -> tuple[RunStore, State]:
         """The directory, opened for writing, and the state to whose round it went back.
@@ -63,12 +68,15 @@ class Begun:
             engine: That will train.
             first: The state before round one, if there is nothing better.
         """
+        self._lease.take()
         with ExitStack() as stack:
-            store = stack.enter_context(closing(RunStore.reopen(self.folder, self._claim)))
+            store = stack.enter_context(closing(RunStore.reopen(self.folder, self._lease)))
             self._refuse_other_data(store.data(), engine.data() | self.experiment.files())
-            vault = Vault(self.folder / "checkpoints", keep=self.experiment.checkpoints.keep)
+            vault = CheckpointStore(
+                self.folder / "checkpoints", keep=self.experiment.checkpoints.keep
+            )
             noted = store.meta().get("checkpoint", "")
-            found = vault.newest(noted=noted, fits=partial(_complaint, store))
+            found = vault.newest(noted=noted, fits=partial(complaint, store))
             state = first if found.state is None else found.state
             for sentence in found.damaged.values():
                 where = f"the one of round {state.round}" if state.round else "the beginning"
@@ -79,40 +87,44 @@ class Begun:
                     "experiment, or by another version of mmfl"
                 )
             store.rewind(state.round)
-            store.note(checkpoint=found.name)
-            vault.forget_after(state.round)
-            self._rewrite(store, state.round)
+            if state.round < self.experiment.rounds:
+                store.restate(state)
+            store.note(checkpoint=found.name if self.experiment.checkpoints.keep else "")
+            vault.forget_after(state.round, noted)
+            self._rewrite(store, state.round, environment_now(engine.numerics()))
             stack.pop_all()
         return store, state
 
     def _refuse_other_data(self, was: Mapping[str, str], now: Mapping[str, str]) -> None:
         other = sorted(name for name, digest in was.items() if now.get(name, digest) != digest)
+        for name in other:
+            if not now[name]:
+                self.experiment.file_hash(name)  # says why it cannot be read
         if other:
             raise StoreError(
                 f"{str(self.folder)!r} was begun with other data for {', '.join(other)}, so it "
-                "cannot go on; choose another folder (--out)"
+                "cannot go on; choose another folder"
             )
 
-    def _rewrite(self, store: RunStore, after: int) -> None:
+    def _rewrite(self, store: RunStore, after: int, now: Mapping[str, Any]) -> None:
         """Say that it goes on, with what, and for how long."""
-        folder, told, now = self.folder, store.environment(), environment_now()
-        for name, version in now["versions"].items():
-            was = told.get("versions", {}).get(name, version)
-            if was != version:
-                _warn(
-                    f"{str(folder)!r} was begun with {name} {was} and goes on with {version}: it "
-                    "may end with other bits than an uninterrupted run"
-                )
-        resumed = [*told.get("resumed", []), {"after_round": after, **now}]
-        try:
-            write_whole(folder / "environment.json", as_json({**told, "resumed": resumed}))
-            write_whole(folder / "experiment.toml", self.experiment.to_toml().encode())
-        except OSError as error:
-            raise StoreError(f"cannot write into {str(folder)!r}: {error.strerror}") from None
+        folder, told = self.folder, store.environment()
+        told = {**told, "resumed": [*told.get("resumed", []), {"after_round": after, **now}]}
+        reason = inexact(told)
+        if reason:
+            _warn(
+                f"{str(folder)!r} was {reason}: it may end with other bits than an uninterrupted "
+                "run, and is marked so"
+            )
+        environment = as_json(told)
+        experiment = self.experiment.to_toml().encode()
+        store.write_files(
+            {"environment.json": lambda: environment, "experiment.toml": lambda: experiment}
+        )
         store.sign(self.experiment.rounds)
 
 
-def _complaint(store: RunStore, state: State) -> str | None:
+def complaint(store: RunStore, state: State) -> str | None:
     """Why a state is not one of a run's, whose last rounds may have been lost in a power cut."""
     told = store.rows("SELECT chain FROM round WHERE round = ?", state.round)
     count = store.rows("SELECT count(*) FROM round WHERE round <= ?", state.round)
@@ -129,54 +141,103 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
     What is refused is left as it is: a folder that holds something else, a run that another process
     is busy with, a run of another experiment (all that differs is named; rounds may grow).
     """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if not folder.exists() or (folder.is_dir() and not list_folder(folder)):
         return None
     if not folder.is_dir():
-        raise StoreError(f"{str(folder)!r} is a file; choose a folder (--out) for the run")
-    claim = Claim(folder)
+        raise StoreError(f"{str(folder)!r} is a file; choose a folder for the run")
+    if not is_marked(folder):  # it is from before there were marks, or not ours
+        RunStore.open(folder).close()
+    lease = Lease(folder)
     try:
-        clear_beginning(folder, keep=True)
-        if not any(folder.iterdir()):
-            claim.close()
+        if unsigned(folder):
+            lease.take()
+            clear_beginning(folder, keep=True)
+        if not list_folder(folder):
+            lease.close()
             return None
         with closing(RunStore.open(folder)) as store:
             meta, had = store.meta(), hiring(store)
-        if meta.get("format") != FORMAT:
-            raise StoreError(
-                f"{str(folder)!r} was begun by another version of mmfl, whose runs this one can "
-                "read but not continue; choose another folder (--out)"
-            )
-        experiment = experiment.resolved()
-        _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
-        if status_of(meta) == "running" and claim.weak:
-            raise StoreError(f"{str(folder)!r} is being run by process {meta.get('pid')}")
-        done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
-        return Begun(folder, experiment, had, done, claim)
+            if meta.get("format") != FORMAT:
+                raise StoreError(
+                    f"{str(folder)!r} was begun by another version of mmfl, whose runs this one "
+                    "can read but not continue; choose another folder"
+                )
+            experiment = experiment.resolved()
+            _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
+            done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
+            if not done:
+                models = [f"models/{task.name}.safetensors" for task in experiment.tasks]
+                _refuse_foreign_files(store, [n for n in models if os.path.lexists(folder / n)])
+        return Begun(folder, experiment, had, done, lease)
     except BaseException:
-        claim.close()
+        lease.close()
         raise
 
 
 def unsigned(folder: Path) -> bool:
-    """Whether this is a run's directory in which no process has put its number yet."""
-    if not folder.is_dir() or not {path.name for path in folder.iterdir()} <= {*BEGINNING}:
+    """Whether a folder is empty, or a run directory of ours in which no run has started yet."""
+    if not folder.is_dir():
         return False
-    try:
-        with closing(RunStore.open(folder)) as store:
-            return "pid" not in store.meta()
-    except StoreError:
+    with trouble("read", folder):
+        names = {path.name for path in list_folder(folder)}
+    if not names:
         return True
+    if any(not is_first(name) for name in names) or not is_marked(folder):
+        return False
+    return not _is_started(folder)
 
 
 def clear_beginning(folder: Path, *, keep: bool = False) -> None:
-    """Remove a run of ours that came to its end in its first moment; or empty its folder."""
-    if not unsigned(folder):
+    """Remove a run of ours that ended in its first moment; or only empty its folder (`keep`)."""
+    if not unsigned(folder) or not is_marked(folder):
         return
+    mark = read_mark(folder)
+    if mark is not None:
+        for name, digest in mark.files.items():
+            _refuse_foreign(folder / name, digest)
+    with trouble("clear", folder):
+        remove_beginning(folder)
     if not keep:
-        shutil.rmtree(folder)
+        with suppress(OSError):
+            calls.remove_folder(folder)
+
+
+def _is_started(folder: Path) -> bool:
+    """Whether a run has started in a folder of ours; a database that is damaged says yes."""
+    try:
+        with closing(open_for_reading(folder)) as database:
+            if is_empty(database):
+                return False
+            check_tables(database)
+            query = "SELECT 1 FROM meta WHERE key = 'status'"
+            return bool(calls.execute(database, query).fetchall())
+    except FileNotFoundError:
+        return False
+    except (OSError, sqlite3.Error, StoreError):
+        return True
+
+
+def _refuse_foreign(path: Path, digest: str) -> None:
+    """Refuse to remove a file that is not what a run wrote in its first moment."""
+    try:
+        content = read_file(path, limit=SETTINGS)
+    except FileNotFoundError:
         return
-    for path in folder.iterdir():
-        path.unlink()
+    except OSError as error:
+        raise StoreError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise StoreError(f"{str(path)!r} was not written by mmfl; choose another folder")
+
+
+def _refuse_foreign_files(store: RunStore, names: Iterable[str]) -> None:
+    """Refuse to replace files that are not what the run wrote."""
+    for name in names:
+        damage = store.file_damage(name)
+        if damage:
+            raise StoreError(
+                f"{str(store.folder)!r} cannot go on: {damage}, so it was changed since; choose "
+                "another folder"
+            )
 
 
 def changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -200,7 +261,7 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experim
     may = "may not grow: this allocator plans by them" if experiment.plans_ahead else "may grow"
     raise StoreError(
         f"{str(folder)!r} cannot go on with a changed experiment: {listed} (rounds {may})"
-        "; choose another folder (--out)"
+        "; choose another folder"
     )
 
 
@@ -215,10 +276,11 @@ def _is(value: Any) -> str:
 def _stored(path: Path) -> dict[str, Any]:
     """An experiment's tables as they are on disk, with the defaults of today."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, limit=SETTINGS)
         table = tomllib.loads(text)
-    except (OSError, ValueError) as error:
-        raise StoreError(f"cannot read {str(path)!r}: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"cannot read {str(path)!r}: {reason}") from None
     with suppress(ConfigError):  # it may name classes, which are not imported for a comparison
         table = dump(Experiment.from_toml(text).resolved())
     return table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import dataclasses
+import json
+import warnings
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -10,21 +12,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from mmfl.checkpoints import Rhythm, Vault
-from mmfl.errors import StoreError
+from mmfl.errors import MmflWarning
 from mmfl.experiment import Experiment
-from mmfl.loop import Rounds, rounds
-from mmfl.population import Population
-from mmfl.runs.awards import Hiring, hiring, save_recruitment, settle
+from mmfl.loop import Population, RoundRecord, Rounds, State, rounds
+from mmfl.runs.auction import Hiring, hiring, save_recruitment, settle
+from mmfl.runs.checkpoints import CheckpointSchedule, CheckpointStore, check_state
+from mmfl.runs.directory.folders import FolderTakenError
+from mmfl.runs.directory.names import check_folder, check_names
 from mmfl.runs.result import Run
 from mmfl.runs.resume import begun
 from mmfl.runs.store import RunStore, free_folder, last_folder
-from mmfl.state import RoundRecord, State
+from mmfl.system import calls
 
 if TYPE_CHECKING:
-    from mmfl.engines.base import Engine
+    from mmfl.experiment import Engine
 
 __all__ = ["StoredRounds", "run", "stored_rounds"]
+
+_NUMBERS = 1000
+"""How many numbers a run tries to get, if other processes are faster each time."""
 
 Steps = Generator[tuple[State, RoundRecord], None, None]
 
@@ -52,6 +58,8 @@ class StoredRounds(Rounds):
         renumber: bool,
         resume: bool,
     ) -> None:
+        check_folder(out)
+        check_names(out, experiment)
         find = last_folder if resume else free_folder
         self.folder = find(out) if renumber else out
         wanted = out if renumber and not resume else None
@@ -63,9 +71,10 @@ class StoredRounds(Rounds):
 
     def start(self) -> None:
         """Set everything up and hold the auction; the first round does so if this is not called."""
-        if not self._started:
-            self._started = True
-            next(self._generator)
+        with self._lock:
+            if not self._started:
+                self._started = True
+                next(self._generator)
 
     def _stored(
         self,
@@ -86,7 +95,7 @@ class StoredRounds(Rounds):
                     return
             elif wanted is None:
                 RunStore.refuse_taken(self.folder)
-            start = time.perf_counter()
+            start = calls.perf_counter()
             engine = stack.enter_context(_ready(experiment, data_dir, given))
             # Whatever is wrong with data, clients or models shows here, before a folder is made.
             population = Population.of(engine.federation, engine.experiment)
@@ -96,16 +105,16 @@ class StoredRounds(Rounds):
             else:
                 store = self._create(engine, wanted)
             stack.enter_context(closing(store))
-            store.note(seconds_setup=repr(time.perf_counter() - start))
-            self.after = state.round
-            yield from self._play(engine, population, store, state)
+            with _status_noted(store):
+                store.note(seconds_setup=repr(calls.perf_counter() - start))
+                self.after = state.round
+                yield from self._play(engine, population, store, state)
 
     def _play(self, engine: Engine, population: Population, store: RunStore, after: State) -> Steps:
-        """The rounds to come; however this ends, the directory says so and can go on from there."""
+        """The rounds to come; however this ends, the run can go on from there."""
         hired = population.recruited
         ids = np.asarray(engine.federation.clients if hired else (), dtype=np.int64)
         state, saving = after, _Saving(store, engine.experiment, after)
-        status = "failed"
         try:
             if hired is not None:
                 if not state.round:
@@ -121,31 +130,29 @@ class StoredRounds(Rounds):
             store.save_models(state.params)
             if hired is not None:
                 settle(store, hired, ids)
-            store.note(fingerprint=state.fingerprint)
-            status = "finished"
+            never = [task for task, version in state.versions.items() if not version]
+            nobody = json.dumps([task for task in never if not population.can_train(task)])
+            end = {"fingerprint": state.fingerprint, "status": "finished", "untrainable": nobody}
+            store.note_durably(**end)
         except (GeneratorExit, KeyboardInterrupt):
-            status = "stopped"
+            saving.save_or_warn()
             raise
-        except Exception as error:
-            with suppress(StoreError):
-                store.note(reason=f"{type(error).__name__}: {error}")
+        except BaseException:
+            with suppress(Exception):  # what went wrong first is what is told
+                saving.save()
             raise
-        finally:
-            with suppress(StoreError):  # if it was the disk, that has been said
-                if status != "finished":
-                    saving.save()
-            with suppress(StoreError):
-                store.note(status=status)
-            store.seal()
 
     def _create(self, engine: Engine, wanted: Path | None) -> RunStore:
         """The store; if another process took the number meanwhile, under the next one."""
+        lost = 0
         while True:
             try:
                 experiment = engine.experiment
-                return RunStore.create(self.folder, experiment, engine.data() | experiment.files())
-            except StoreError:
-                if wanted is None or not self.folder.exists():
+                data = engine.data() | experiment.files()
+                return RunStore.create(self.folder, experiment, data, engine.numerics())
+            except FolderTakenError:
+                lost += 1
+                if wanted is None or lost == _NUMBERS:
                     raise
                 self.folder = free_folder(wanted)
 
@@ -156,35 +163,80 @@ class _Saving:
     def __init__(self, store: RunStore, experiment: Experiment, state: State) -> None:
         settings = experiment.checkpoints
         self._store = store
-        self._vault = Vault(store.folder / "checkpoints", keep=settings.keep)
-        self._rhythm = Rhythm(settings, round=state.round, now=time.perf_counter())
+        self._vault = CheckpointStore(store.folder / "checkpoints", keep=settings.keep)
+        self._rhythm = CheckpointSchedule(settings, round=state.round, now=calls.perf_counter())
         self._keep = settings.keep
         self._last = state
         self._saved = state.round
+        self._checked: set[tuple[str, str]] = set()
         self._seconds = float(store.meta().get("seconds_checkpoints", "0"))
 
     def stored(self, state: State) -> None:
         """A round was stored; save it, if it is time."""
         self._last = state
-        if self._rhythm.due(state.round, time.perf_counter()):
+        self._check(state)
+        if self._rhythm.due(state.round, calls.perf_counter()):
             self.save()
+
+    def _check(self, state: State) -> None:
+        """Refuse states of rules that no checkpoint can hold, as soon as there are any."""
+        states = {("aggregator", task): value for task, value in state.aggregator.items()}
+        for key, value in {("allocator", ""): state.allocator, **states}.items():
+            if self._keep and value is not None and key not in self._checked:
+                self._checked.add(key)
+                check_state(value, key[0])
 
     def save(self) -> None:
         """Save the last state that was stored, unless it is saved."""
         if self._last.round == self._saved or not self._keep:
             return
-        start = time.perf_counter()
-        name = self._vault.save(self._last)
+        self._store.check_owner()
+        start = end = calls.perf_counter()
+
+        def note(name: str) -> None:
+            nonlocal end
+            end = calls.perf_counter()
+            seconds = repr(self._seconds + end - start)
+            self._store.note_durably(checkpoint=name, seconds_checkpoints=seconds)
+
+        self._vault.save(self._last, note)
         self._saved = self._last.round
-        end = time.perf_counter()
         self._seconds += end - start
         self._rhythm.saved(self._saved, start, end)
-        self._store.note_durably(checkpoint=name, seconds_checkpoints=repr(self._seconds))
+
+    def save_or_warn(self) -> None:
+        """Save the last state; a failure is a warning, for the run ends anyway."""
+        try:
+            self.save()
+        except Exception as error:
+            warnings.warn(f"the last checkpoint is missing: {error}", MmflWarning, stacklevel=2)
 
     def finish(self) -> None:
         """Save the last state; those before it are not needed any more."""
         self.save()
         self._vault.prune(min(1, self._keep))
+
+
+@contextmanager
+def _status_noted(store: RunStore) -> Iterator[None]:
+    """However the run ends, its directory says how; the error that ended it is the one raised."""
+    status = "failed"
+    try:
+        yield
+        status = "finished"  # and has been noted together with the fingerprint
+    except (GeneratorExit, KeyboardInterrupt):
+        status = "stopped"
+        raise
+    except Exception as error:
+        with suppress(Exception):
+            store.note(reason=f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        if status != "finished":
+            with suppress(Exception):
+                store.note(status=status)
+        with suppress(Exception):
+            store.seal()
 
 
 def stored_rounds(
@@ -215,6 +267,7 @@ def stored_rounds(
 @contextmanager
 def _ready(experiment: Experiment, data_dir: Path | None, given: Engine | None) -> Iterator[Engine]:
     """An engine for the experiment: the one that is given, or its own for the time being."""
+    experiment = dataclasses.replace(experiment)  # its lineage is of the files as they are now
     if given is not None:
         given.prepare(experiment)
         yield given

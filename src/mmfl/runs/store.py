@@ -1,154 +1,102 @@
 """A run directory: everything about one run, readable while it goes on, without pickles.
 
+    mmfl-run.json         says that this is a run directory; written first (`mmfl.runs.directory`)
     experiment.toml       the resolved experiment
-    environment.json      versions, machine, command, time of the start, SHA-256 of the data; the
+    environment.json      versions, machine, what training is computed with, command, time of the
+                          start, SHA-256 of the data and of files that the experiment names; the
                           same of each time that the run was resumed
-    run.sqlite            tables meta, task, round, round_task, failure (below); auction, award
-                          (see `mmfl.runs.awards`); fault (see `mmfl.runs.faults`)
-    checkpoints/          see `mmfl.checkpoints`
+    run.sqlite            see `mmfl.runs.schema`, `mmfl.runs.auction` and `mmfl.runs.faults`
+    checkpoints/          see `mmfl.runs.checkpoints`
     models/<task>.safetensors     the final weights
 
-`run.sqlite` is in WAL mode while the run goes on, and only the coordinator writes. The column
-`round.assignment` is a zlib-compressed blob: a little-endian uint32 n, then n int64 client ids, n
-uint16 task numbers (table `task`) and n float64 probabilities. What was never measured is NULL.
+`run.sqlite` is in WAL mode while the run goes on, and only the coordinator writes. Everything in it
+is covered by digests (`mmfl.runs.integrity`), and so are the files: `meta.files` has the SHA-256
+of experiment.toml, environment.json and the models. The database and the first two are checked
+whenever a run is opened (`RunStore.open`), models and checkpoints by `mmfl.runs.verification`.
 """
 
 from __future__ import annotations
 
+import errno
 import json
-import math
-import os
-import platform
-import re
 import sqlite3
-import struct
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mmfl.allocate import Assignments
-from mmfl.checkpoints import model_file, sync_folder, write_whole
 from mmfl.errors import StoreError
+from mmfl.exchange import Params
 from mmfl.experiment import Experiment
-from mmfl.objectives import METRICS
-from mmfl.params import Params
-from mmfl.runs.claim import Claim
+from mmfl.loop import RoundRecord, State
+from mmfl.runs.assignments import pack_assignments, unpack_assignments
+from mmfl.runs.checkpoints import model_file, sync_folder, write_whole
+from mmfl.runs.database import DATABASE, open_for_reading, open_for_writing, transaction, trouble
+from mmfl.runs.directory.folders import FolderTakenError, free_folder, last_folder
+from mmfl.runs.directory.lock import Lease
+from mmfl.runs.directory.mark import FIRST, MARK, remove_beginning, write_mark
+from mmfl.runs.directory.names import OWN_FILE, check_folder
 from mmfl.runs.environment import as_json, environment_now
-from mmfl.state import RoundRecord, State
-
-__all__ = [
-    "BEGINNING",
-    "FORMAT",
-    "RunStore",
-    "free_folder",
-    "last_folder",
-    "pack_assignments",
-    "unpack_assignments",
-]
-
-FORMAT = "2"
-"""Of the tables below; a run is continued only by an mmfl that writes the same."""
-
-BEGINNING = (
-    *("experiment.toml", "environment.json", "environment.json.part"),
-    *(f"run.sqlite{part}" for part in ("", "-journal", "-shm", "-wal")),
+from mmfl.runs.integrity import digests
+from mmfl.runs.integrity.audit import audit
+from mmfl.runs.integrity.rows import (
+    all_rows,
+    auction_digest,
+    fetch,
+    last_round,
+    read_meta,
+    round_digest,
+    round_rows,
+    set_meta,
+    task_rows,
 )
-"""The files of a run that has only just begun."""
+from mmfl.runs.schema import FORMAT, check_tables, create_tables
+from mmfl.system import calls
+from mmfl.system.files import SETTINGS, hash_file, list_folder, make_folders, read_file
 
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE task (
-    number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
-    metric TEXT NOT NULL, better TEXT NOT NULL, target REAL);
-CREATE TABLE round (
-    round INTEGER PRIMARY KEY, active INTEGER NOT NULL, samples INTEGER NOT NULL,
-    fresh INTEGER NOT NULL, seconds REAL NOT NULL, seconds_train REAL NOT NULL,
-    seconds_evaluate REAL NOT NULL, chain TEXT NOT NULL, assignment BLOB NOT NULL,
-    virtual REAL, quarantined INTEGER NOT NULL);
-CREATE TABLE round_task (
-    round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
-    clients INTEGER NOT NULL, version INTEGER NOT NULL,
-    difficulty REAL, metric REAL, loss REAL, PRIMARY KEY (round, task));
-CREATE TABLE failure (
-    round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
-    client INTEGER NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL, turn INTEGER NOT NULL);
-CREATE TABLE fault (
-    round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
-    client INTEGER NOT NULL, kind TEXT NOT NULL, outcome TEXT NOT NULL);
-CREATE TABLE auction (
-    task INTEGER PRIMARY KEY REFERENCES task(number), willing INTEGER NOT NULL,
-    winners INTEGER NOT NULL, take_up REAL NOT NULL, price REAL, spend REAL NOT NULL,
-    bids BLOB NOT NULL);
-CREATE TABLE award (
-    task INTEGER NOT NULL REFERENCES task(number), client INTEGER NOT NULL, bid REAL NOT NULL,
-    participation REAL NOT NULL, payment REAL NOT NULL, paid REAL, PRIMARY KEY (task, client));
-"""
-
-
-def pack_assignments(assignments: Assignments) -> bytes:
-    """The blob of `round.assignment`."""
-    head = struct.pack("<I", len(assignments))
-    columns = (
-        assignments.clients.astype("<i8").tobytes(),
-        assignments.tasks.astype("<u2").tobytes(),
-        assignments.probabilities.astype("<f8").tobytes(),
-    )
-    return zlib.compress(head + b"".join(columns), 1)
-
-
-def unpack_assignments(blob: bytes) -> Assignments:
-    """The inverse of `pack_assignments`."""
-    data = zlib.decompress(blob)
-    (n,) = struct.unpack_from("<I", data)
-    return Assignments(
-        np.frombuffer(data, "<i8", n, 4).astype(np.int64),
-        np.frombuffer(data, "<u2", n, 4 + 8 * n).astype(np.int64),
-        np.frombuffer(data, "<f8", n, 4 + 10 * n).astype(np.float64),
-    )
-
-
-def free_folder(wanted: Path) -> Path:
-    """`wanted`, or `wanted`-2, -3, ...: the first that does not exist."""
-    number, folder = 1, wanted
-    while folder.exists():
-        number += 1
-        folder = wanted.with_name(f"{wanted.name}-{number}")
-    return folder
-
-
-def last_folder(wanted: Path) -> Path:
-    """`wanted`, or `wanted`-2, -3, ...: the last that exists; `wanted` if none does."""
-    numbered = re.compile(rf"{re.escape(wanted.name)}-([1-9]\d*)")
-    beside = wanted.parent.iterdir() if wanted.parent.is_dir() else ()
-    found = {int(m[1]): path for path in beside if (m := numbered.fullmatch(path.name))}
-    return found[max(found)] if found else wanted
+__all__ = ["RunStore", "free_folder", "last_folder", "pack_assignments", "unpack_assignments"]
 
 
 class RunStore:
-    """One run's directory, opened for writing (`create`, `reopen`) or for reading (`open`)."""
+    """One run's directory, opened for writing (`create`, `reopen`) or for reading (`open`).
+
+    Attributes:
+        folder: The directory.
+        verifiable: Whether it has digests: older formats have none.
+        damage: What does not match its digest, if it was opened nevertheless; else "".
+    """
 
     def __init__(
-        self, folder: Path, database: sqlite3.Connection, claim: Claim | None = None
+        self,
+        folder: Path,
+        database: sqlite3.Connection,
+        lease: Lease | None = None,
+        *,
+        verifiable: bool = True,
     ) -> None:
         self.folder = folder
+        self.verifiable = verifiable
+        self.damage = ""
         self._database = database
-        self._claim = claim
+        self._lease = lease
+        self._signed = False
 
     @staticmethod
     def refuse_taken(folder: Path) -> None:
         """A directory that holds anything is never written into."""
         if folder.exists() and not folder.is_dir():
-            raise StoreError(f"{str(folder)!r} is a file; choose a folder (--out) for the run")
-        if folder.exists() and any(folder.iterdir()):
-            raise StoreError(f"{str(folder)!r} exists already; choose another folder (--out)")
+            raise FolderTakenError(f"{str(folder)!r} is a file; choose a folder for the run")
+        if folder.exists() and list_folder(folder):
+            raise FolderTakenError(f"{str(folder)!r} exists already; choose another folder")
 
     @classmethod
     def create(
-        cls, folder: Path, experiment: Experiment, data: Mapping[str, str] | None = None
+        cls,
+        folder: Path,
+        experiment: Experiment,
+        data: Mapping[str, str] | None = None,
+        numerics: Mapping[str, str] | None = None,
     ) -> RunStore:
         """Begin a run's directory; of several processes that want the same one, one gets it.
 
@@ -156,148 +104,243 @@ class RunStore:
             folder: The directory.
             experiment: The experiment, resolved.
             data: From task name to the SHA-256 of its data.
+            numerics: What the engine computes with.
         """
         cls.refuse_taken(folder)
-        with _trouble("create", folder), ExitStack() as undo:
-            folder.mkdir(parents=True, exist_ok=True)
-            undo.callback(_remove_if_empty, folder)
-            claim = Claim(folder)
-            undo.callback(claim.close)
-            with (folder / "experiment.toml").open("x", encoding="utf-8") as file:
-                undo.callback(_remove_beginning, folder)  # from here on it is ours
-                file.write(experiment.to_toml())
-                file.flush()
-                os.fsync(file.fileno())
+        environment = environment_now(numerics or {}) | {"data": dict(data or {})}
+        first = {
+            "experiment.toml": experiment.to_toml().encode(),
+            "environment.json": as_json(environment),
+        }
+        with trouble("create", folder), ExitStack() as undo:
+            made = not folder.exists()
+            make_folders(folder)
+            if made:
+                undo.callback(_try, calls.remove_folder, folder)
+            mark = write_mark(folder, first)
+            undo.callback(_try, remove_beginning, folder)  # from here on it is ours
             sync_folder(folder.parent)
-            environment = environment_now() | {"data": dict(data or {})}
-            write_whole(folder / "environment.json", as_json(environment))
-            database = _connect(folder / "run.sqlite")
+            lease = Lease(folder)
+            undo.callback(lease.close)
+            lease.take()
+            for name, content in first.items():
+                write_whole(folder / name, content, sync=False)
+            sync_folder(folder)
+            database = open_for_writing(folder)
             undo.callback(database.close)
-            database.executescript(_SCHEMA)
-            database.executemany("INSERT INTO task VALUES (?, ?, ?, ?, ?)", _tasks(experiment))
-            database.commit()
-            store = cls(folder, database, claim)
-            store.sign(experiment.rounds)
+            store = cls(folder, database, lease)
+            written = {MARK: mark.content} | first
+            hashes = {name: digests.hash_and_size(content) for name, content in written.items()}
+            with store._writing():
+                create_tables(database)
+                rows = list(task_rows(experiment))
+                calls.executemany(database, "INSERT INTO task VALUES (?, ?, ?, ?, ?)", rows)
+                set_meta(
+                    database,
+                    format=FORMAT,
+                    token=mark.token,
+                    files=json.dumps(hashes),
+                    digest_tasks=digests.digest_tasks(mark.token, all_rows(database, "task")),
+                    digest_auction=digests.digest_auction((), ()),
+                )
+            with store._durably():  # before there is a checkpoint, which would be
+                store.sign(experiment.rounds)
             undo.pop_all()
         return store
 
     @classmethod
-    def reopen(cls, folder: Path, claim: Claim) -> RunStore:
-        """An existing run, for writing: `claim` is on its folder, and closed with it."""
+    def reopen(cls, folder: Path, lease: Lease) -> RunStore:
+        """An existing run, for writing: `lease` is on its folder, and closed with it."""
         cls.open(folder).close()  # says what is wrong with it
-        with _trouble("open", folder):
-            return cls(folder, _connect(folder / "run.sqlite"), claim)
+        with trouble("open", folder):
+            return cls(folder, open_for_writing(folder), lease)
 
     def sign(self, rounds: int) -> None:
-        """Say which process is about to run it."""
-        owner = {"host": platform.node(), "pid": str(os.getpid())}
-        self.note(format=FORMAT, status="running", rounds=str(rounds), **owner)
+        """Say which process is about to run it; from here on the tables outlast a power cut."""
+        owner = {} if self._lease is None else {"owner": self._lease.token}
+        self.note_durably(format=FORMAT, status="running", rounds=str(rounds), **owner)
+        self._signed = True
 
     def rewind(self, round: int) -> None:  # noqa: A002
         """Go back to the end of a round: nothing later is remembered; 0 is before the auction."""
-        tables = [
-            name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type='table'")
-        ]
-        with _trouble("write", self.folder), self._database as database:
-            for table in tables:
-                columns = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
-                if "round" in columns:
-                    database.execute(f"DELETE FROM {table} WHERE round > ?", (round,))
+        with self._writing() as database:
+            for table in ("round", "round_task", "failure", "fault"):
+                calls.execute(database, f"DELETE FROM {table} WHERE round > ?", (round,))
             keys = ["fingerprint", "reason", *(("auction", "mechanism") if not round else ())]
-            database.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in keys])
+            calls.executemany(database, "DELETE FROM meta WHERE key = ?", [(k,) for k in keys])
             if round:
-                database.execute("UPDATE award SET paid = NULL")
+                calls.execute(database, "UPDATE award SET paid = NULL")
             else:
-                database.execute("DELETE FROM auction")
-                database.execute("DELETE FROM award")
+                calls.execute(database, "DELETE FROM auction")
+                calls.execute(database, "DELETE FROM award")
+            set_meta(database, digest_auction=auction_digest(database))
 
     @classmethod
-    def open(cls, folder: Path) -> RunStore:
-        """An existing run, for reading."""
-        path = folder / "run.sqlite"
-        if not path.is_file():
-            raise StoreError(f"{str(folder)!r} holds no run (it has no run.sqlite)")
-        with _trouble("read", folder):
-            database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-            store = cls(folder, database)
-            store.meta()
+    def open(cls, folder: Path, *, damaged: bool = False) -> RunStore:
+        """An existing run, for reading, as it is at this moment: later rounds are not seen.
+
+        A run that does not match its digests is refused.
+
+        Args:
+            folder: The directory.
+            damaged: Open such a run, too; `damage` says what is wrong with it. What makes no sense
+                at all is still refused.
+        """
+        check_folder(folder / DATABASE)
+        if not (folder / DATABASE).exists():
+            raise StoreError(f"{str(folder)!r} holds no run (it has no {DATABASE})")
+        store = cls._read(folder)
+        if store.damage.startswith(FIRST):  # a live run may have replaced the file since
+            store.close()
+            store = cls._read(folder)
+        if store.damage and not damaged:
+            store.close()
+            raise StoreError(f"the run in {str(folder)!r} is damaged: {store.damage}")
+        return store
+
+    @classmethod
+    def _read(cls, folder: Path) -> RunStore:
+        with trouble("read", folder), ExitStack() as undo:
+            database = open_for_reading(folder)
+            undo.callback(database.close)
+            try:
+                store = cls(folder, database, verifiable=check_tables(database))
+                store.damage = audit(database, digests=store.verifiable)
+                if store.verifiable and not store.damage:
+                    store.damage = next(filter(None, map(store.file_damage, FIRST)), "")
+            except StoreError as error:
+                raise StoreError(f"the run in {str(folder)!r} is damaged: {error}") from None
+            undo.pop_all()
         return store
 
     def note(self, **values: str) -> None:
         """Set entries of the table `meta`."""
-        with _trouble("write", self.folder), self._database:
-            self._database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+        with self._writing() as database:
+            set_meta(database, **values)
 
     def note_durably(self, **values: str) -> None:
         """Set entries of `meta`; these, and all that was written before, outlast a power cut."""
-        with _trouble("write", self.folder):
-            self._database.execute("PRAGMA synchronous = FULL")
-        self.note(**values)
-        with _trouble("write", self.folder):
-            self._database.execute("PRAGMA synchronous = NORMAL")
+        with self._durably():
+            self.note(**values)
 
     def add(self, state: State, record: RoundRecord) -> None:
         """Write one round, all of it or nothing."""
-        number = {task: n for n, task in enumerate(record.tasks)}
-        rows = [
-            (
-                record.round,
-                number[task],
-                record.clients[task],
-                state.versions[task],
-                *map(_null, (record.difficulty[task], record.metric[task], record.loss[task])),
+        whole, tasks, failures, faults = round_rows(state, record)
+        with self._writing() as database:
+            last = last_round(database)
+            before = last[1] if last else read_meta(database)["digest_tasks"]
+            digest = digests.digest_round(before, whole, tasks, failures, faults)
+            calls.execute(
+                database,
+                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*whole, digest),
             )
-            for task in record.tasks
-        ]
-        times = (record.seconds, record.seconds_train, record.seconds_evaluate)
-        blob = pack_assignments(record.assignments)
-        whole = (record.round, record.active, record.samples, record.fresh, *times)
-        failures = [
-            (at.round, number[at.task], at.client, f.reason, f.detail[:500], f.turn)
-            for at, f in ((f.address, f) for f in record.failures)
-        ]
-        faults = [
-            (at.round, number[at.task], at.client, f.kind, f.outcome)
-            for at, f in ((f.address, f) for f in record.faults)
-        ]
-        quarantined = sum(until > record.round for _, until in state.offenders.values())
-        rest = (state.chain, blob, _null(record.virtual), quarantined)
-        with _trouble("write", self.folder), self._database:
-            self._database.execute(
-                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*whole, *rest)
+            calls.executemany(
+                database, "INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", tasks
             )
-            self._database.executemany("INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            self._database.executemany("INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?)", failures)
-            self._database.executemany("INSERT INTO fault VALUES (?, ?, ?, ?, ?)", faults)
+            calls.executemany(database, "INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?)", failures)
+            calls.executemany(database, "INSERT INTO fault VALUES (?, ?, ?, ?, ?)", faults)
+
+    def restate(self, state: State) -> None:
+        """Store the last round's metrics as the state has them.
+
+        The last round of a run is measured, due or not. When the run gets more rounds, it becomes a
+        round like any other.
+        """
+        if not state.round:
+            return
+        t, seen = state.round, [state.measured[name] for _, name, _, _ in self.tasks()]
+        rows = [(m and m.metric, m and m.loss, t, number) for number, m in enumerate(seen)]
+        with self._writing() as database:
+            update = "UPDATE round_task SET metric = ?, loss = ? WHERE round = ? AND task = ?"
+            calls.executemany(database, update, rows)
+            fresh = (int(not state.stale), t)
+            calls.execute(database, "UPDATE round SET fresh = ? WHERE round = ?", fresh)
+            digest = round_digest(database, t)
+            calls.execute(database, "UPDATE round SET digest = ? WHERE round = ?", (digest, t))
 
     def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Write many rows with one statement, all of them or none."""
-        with _trouble("write", self.folder), self._database:
-            self._database.executemany(statement, rows)
+        """Write many rows of tables `auction` or `award`, all of them or none."""
+        with self._writing() as database:
+            calls.executemany(database, statement, rows)
+            set_meta(database, digest_auction=auction_digest(database))
 
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
-        with _trouble("write", self.folder):
-            (self.folder / "models").mkdir(exist_ok=True)
-            for task, weights in params.items():
-                path = self.folder / "models" / f"{task}.safetensors"
-                write_whole(path, model_file(task, weights))
+        with trouble("write", self.folder):
+            if (models := self.folder / "models").is_symlink():
+                raise StoreError(f"{str(models)!r} is a link, and not of this run; remove it")
+            if not models.is_dir():
+                calls.make_folder(models)
+            sync_folder(self.folder)
+        self.write_files(
+            {
+                f"models/{task}.safetensors": partial(model_file, task, weights)
+                for task, weights in params.items()
+            }
+        )
+
+    def write_files(self, contents: Mapping[str, Callable[[], bytes]]) -> None:
+        """Write or replace files of the directory, each whole or not at all.
+
+        Before the first is written, `meta.files` has the new hashes beside the old ones, durably.
+
+        Args:
+            contents: From a file's name to what makes its content; called twice, to hold one file
+                in memory at a time.
+        """
+        known = self.files()
+        new = {name: digests.hash_and_size(content()) for name, content in contents.items()}
+        both = {name: known.get(name, {}) | entry for name, entry in new.items()}
+        self.note_durably(files=json.dumps(known | both))
+        with trouble("write", self.folder):
+            for name, content in contents.items():
+                write_whole(self.folder / name, content(), sync=False)
+            for folder in {(self.folder / name).parent for name in contents}:
+                sync_folder(folder)
+        self.note(files=json.dumps(known | new))
+
+    def files(self) -> dict[str, dict[str, int]]:
+        """From the names of the directory's files to the SHA-256 that they may have, and sizes."""
+        try:
+            found = json.loads(self.meta().get("files", "{}"))
+            return {
+                str(name): {str(digest): int(size) for digest, size in entries.items()}
+                for name, entries in found.items()
+            }
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise StoreError("meta.files is malformed") from None
+
+    def file_damage(self, name: str) -> str:
+        """What is wrong with a file of the directory, as a clause; "" if nothing is."""
+        known = self.files().get(name, {})
+        if not OWN_FILE.fullmatch(name):  # nothing outside of the directory is opened
+            return f"{name} is not the name of a file of a run"
+        try:
+            digest = hash_file(self.folder / name, limit=max(known.values(), default=0))
+        except FileNotFoundError:
+            return f"{name} is missing"
+        except OSError as error:
+            if error.errno != errno.EFBIG:
+                return f"{name} cannot be read: {error.strerror}"
+            digest = ""  # it is longer than what was written
+        return "" if digest in known else f"{name} does not match its hash"
 
     def seal(self) -> None:
         """Make the database one plain file again, unless somebody is reading it just now."""
         with suppress(sqlite3.OperationalError):
-            self._database.execute("PRAGMA journal_mode = DELETE")
+            calls.execute(self._database, "PRAGMA journal_mode = DELETE")
 
     def meta(self) -> dict[str, str]:
         """The table `meta`."""
-        with _trouble("read", self.folder):
-            return dict(self._database.execute("SELECT key, value FROM meta").fetchall())
+        with trouble("read", self.folder):
+            return read_meta(self._database)
 
     def environment(self) -> dict[str, Any]:
         """The file environment.json; nothing if it is gone or damaged."""
         try:
-            found = json.loads((self.folder / "environment.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(read_file(self.folder / "environment.json", limit=SETTINGS))
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -308,61 +351,50 @@ class RunStore:
 
     def tasks(self) -> list[tuple[int, str, str, str]]:
         """Number, name, kind of metric and which of its values is better, for each task."""
-        found = self.rows("SELECT number, name, metric, better FROM task ORDER BY number")
-        return [(row[0], row[1], row[2], row[3]) for row in found]
+        query = "SELECT number, name, metric, better FROM task ORDER BY number"
+        return [(row[0], row[1], row[2], row[3]) for row in self.rows(query)]
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """The answer to a query."""
-        with _trouble("read", self.folder):
-            return self._database.execute(query, values).fetchall()
+        with trouble("read", self.folder):
+            return fetch(self._database, query, *values)
 
     def has(self, table: str, column: str = "round") -> bool:
         """Whether there is such a table with such a column: older versions had fewer."""
         return bool(self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, column))
 
+    def check_owner(self) -> None:
+        """Raise `StoreError` if another process has taken the run directory over."""
+        if self._lease is not None:
+            self._lease.check()
+
     def close(self) -> None:
         """Close the database, and let others have the folder."""
         self._database.close()
-        if self._claim is not None:
-            self._claim.close()
+        if self._lease is not None:
+            self._lease.close()
 
-
-def _remove_beginning(folder: Path) -> None:
-    """Remove what `RunStore.create` has put into a folder."""
-    for name in BEGINNING:
-        with suppress(OSError):
-            (folder / name).unlink(missing_ok=True)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """A database for writing."""
-    database = sqlite3.connect(path)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = NORMAL")
-    return database
-
-
-def _tasks(experiment: Experiment) -> Iterator[tuple[Any, ...]]:
-    """The rows of table `task`."""
-    for number, task in enumerate(experiment.tasks):
-        assert task.metric is not None  # the experiment is resolved
-        kind = METRICS.kind_of(task.metric)
-        yield number, task.name, kind, task.metric.better, task.target
-
-
-def _null(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-@contextmanager
-def _trouble(doing: str, folder: Path) -> Iterator[None]:
-    try:
+    @contextmanager
+    def _durably(self) -> Iterator[None]:
+        """What is written in this block, and before it, outlasts a power cut."""
+        with trouble("write", self.folder):
+            calls.execute(self._database, "PRAGMA synchronous = FULL")
         yield
-    except (OSError, sqlite3.Error, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise StoreError(f"cannot {doing} the run in {str(folder)!r}: {reason}") from None
+        with trouble("write", self.folder):
+            calls.execute(self._database, "PRAGMA synchronous = NORMAL")
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """All that is written in this block is stored with its digest, or nothing is."""
+        self.check_owner()
+        with trouble("write", self.folder), transaction(self._database) as database:
+            if self._lease is not None and self._signed:
+                self._lease.check_owner(read_meta(database).get("owner"))
+            yield database
+            digest = digests.digest_meta(read_meta(database), last_round(database))
+            set_meta(database, **{digests.DIGEST: digest})
+
+
+def _try(act: Callable[[Path], None], folder: Path) -> None:
+    with suppress(OSError):
+        act(folder)

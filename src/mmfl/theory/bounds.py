@@ -115,9 +115,14 @@ def corollary_bound(
 def auction_bound(T: float, constants: Constants, distance: float, *, nobody: float) -> float:
     """The theorem "Convergence with Auctions", corrected: by whether anybody was recruited.
 
-    nobody * L/2 |w_0 - w*|^2 + (1 - nobody) * `t_step_bound`. The error is that of the recruited
-    clients' own objective, as everywhere in the paper. The printed bound has a sum over sets of
-    winners that says nothing about them and *falls* as people stop joining.
+    nobody * max(L/2 |w_0 - w*|^2, `t_step_bound`) + (1 - nobody) * `t_step_bound`: it never falls
+    as people stop joining. If nobody joins, the error stays what it was, at most L/2 |w_0 - w*|^2.
+    While T is small, the bound for those who train is above that: it does not know yet what
+    training gains, and holds for nobody too.
+
+    The error is that of the recruited clients' own objective, as everywhere in the paper. The
+    printed bound has a sum over sets of winners that says nothing about them and *falls* as people
+    stop joining.
 
     Args:
         T: Rounds in which the task trained.
@@ -127,8 +132,9 @@ def auction_bound(T: float, constants: Constants, distance: float, *, nobody: fl
     """
     if not 0 <= nobody <= 1:
         raise InputError(f"nobody must be a probability in [0, 1], got {nobody!r}")
-    untrained = constants.L / 2.0 * _distance(distance)
-    return nobody * untrained + (1.0 - nobody) * t_step_bound(T, constants, distance)
+    trained = t_step_bound(T, constants, distance)
+    lost = max(constants.L / 2.0 * _distance(distance) - trained, 0.0)
+    return trained + nobody * lost
 
 
 def _distance(distance: float) -> float:

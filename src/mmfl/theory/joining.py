@@ -47,7 +47,7 @@ _AT_ONCE = 1 << 20
 
 
 class Law(Protocol):
-    """What users ask for a task, by its quantile function; `mmfl.market.sources` has some."""
+    """What users ask for a task, by its quantile function; `mmfl.market.bids_io` has some."""
 
     def quantile(self, u: Floats) -> Floats:
         """The bids below which a share u of all users stays; 0 < u < 1."""
@@ -102,7 +102,7 @@ def join_max_min(
     likely = (chance > 1e-18) & (room >= 0)
     found, ranks = 0.0, r[likely].tolist()
     for k in ranks:
-        p, others = float(chance[k - 1]), [_order_statistic(cdf, k, N) for cdf in other_cdfs]
+        p, others = float(chance[k - 1]), [_OrderStatistic(cdf, k, N) for cdf in other_cdfs]
         allowed = min(tol / (p * len(ranks)), 1e-3)  # what is unlikely need not be known so well
         found += p * sum_at_most(float(room[k - 1]), others, tol=allowed)
     return min(found, 1.0)
@@ -142,16 +142,82 @@ def _convolved(y: float, cdfs: Sequence[Cdf], cells: int) -> float:
     return float(min(max(total[-1], 0.0), 1.0))
 
 
-def _order_statistic(cdf: Cdf, r: int, N: int) -> Cdf:
-    """The law of the r-th lowest of N bids: P(Bin(N, F(x)) >= r)."""
-    from scipy.special import betainc
+def _sum_above(y: float, cdfs: Sequence[Cdf], *, tol: float = 1e-7) -> float:
+    """P(X_1 + ... + X_n > y): 1 - `sum_at_most` without the subtraction, from the laws' tails."""
+    if len(cdfs) == 1:
+        return float(_tail(cdfs[0], np.array([y]))[0])
+    if math.fsum(_most(cdf, y) for cdf in cdfs) <= y * (1 + TOLERANCE):
+        return 0.0  # the sum of the largest values that there are
+    before, cells = math.nan, 128
+    while True:
+        found = _tail_convolved(y, cdfs, cells)
+        if abs(found - before) < tol or cells >= 1 << 18:
+            return found
+        before, cells = found, cells * 2
 
-    return lambda x: betainc(r, N - r + 1, _on(cdf, np.asarray(x, dtype=np.float64)))
+
+def _most(cdf: Cdf, y: float) -> float:
+    """The least x <= y that X does not exceed, to the last bit; inf if it may exceed y."""
+    if _tail(cdf, np.array([y]))[0] > 0:
+        return math.inf
+    low, high = -math.ulp(0.0), y
+    while low < (middle := low + (high - low) / 2) < high:
+        if _tail(cdf, np.array([middle]))[0] > 0:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _tail_convolved(y: float, cdfs: Sequence[Cdf], cells: int) -> float:
+    """As `_convolved`, of tails: only positive numbers are added."""
+    from scipy.signal import fftconvolve
+
+    grid = np.linspace(0.0, y, cells + 1)
+    total, found = _tail(cdfs[0], grid), 0.0
+    for cdf in cdfs[1:]:
+        law, tail = _on(cdf, grid), _tail(cdf, grid)
+        mass = np.where(law[1:] < 0.5, np.diff(law), -np.diff(tail))  # the more exact of the two
+        middle = (total[:-1] + total[1:]) / 2.0
+        found = tail[-1] + law[0] * total[-1] + math.fsum(mass * middle[::-1])  # at y
+        added = fftconvolve(mass, middle)[:cells].clip(0.0)
+        total = np.minimum(tail + law[0] * total + np.concatenate(([0.0], added)), 1.0)
+    return float(min(found, 1.0))
+
+
+@dataclass(frozen=True)
+class _OrderStatistic:
+    """The law of the r-th lowest of N bids: P(Bin(N, F(x)) >= r)."""
+
+    cdf: Cdf
+    r: int
+    N: int
+
+    def __call__(self, x: npt.ArrayLike) -> Floats:
+        from scipy.special import betainc
+
+        found: Floats = betainc(self.r, self.N - self.r + 1, self._below(x))
+        return found
+
+    def tail(self, x: npt.ArrayLike) -> Floats:
+        """One minus that, where it is next to nothing too."""
+        from scipy.special import betaincc
+
+        found: Floats = betaincc(self.r, self.N - self.r + 1, self._below(x))
+        return found
+
+    def _below(self, x: npt.ArrayLike) -> Floats:
+        return _on(self.cdf, np.asarray(x, dtype=np.float64))
+
+
+def _tail(cdf: Cdf, x: Floats) -> Floats:
+    """1 - F at these places."""
+    return cdf.tail(x) if isinstance(cdf, _OrderStatistic) else 1.0 - _on(cdf, x)
 
 
 def lowest(cdf: Cdf, N: int) -> Cdf:
     """The law of the lowest of N bids: 1 - (1 - F)^N."""
-    return _order_statistic(cdf, 1, N)
+    return _OrderStatistic(cdf, 1, N)
 
 
 def no_user_probability(
@@ -173,11 +239,18 @@ def no_user_probability(
     if not lowest_cdfs:
         raise InputError("at least one task is needed")
     if mechanism == "budget_fair":
-        each = [_at(cdf, B / len(lowest_cdfs)) for cdf in lowest_cdfs]
-        return float(1.0 - np.prod(each))
+        share = np.array([B / len(lowest_cdfs)])
+        return _any_of([float(_tail(cdf, share)[0]) for cdf in lowest_cdfs])
     if mechanism != "max_min_fair":
         raise InputError(f"mechanism must be budget_fair or max_min_fair, got {mechanism!r}")
-    return 1.0 - sum_at_most(B, lowest_cdfs)
+    return _sum_above(B, lowest_cdfs)
+
+
+def _any_of(chances: Sequence[float]) -> float:
+    """The chance that one or more of independent events happen: 1 - prod(1 - p)."""
+    if max(chances) >= 1:
+        return 1.0
+    return -math.expm1(math.fsum(math.log1p(-p) for p in chances))
 
 
 def no_user_probability_exp(
@@ -197,8 +270,7 @@ def no_user_probability_exp(
     if not 0 < rate < math.inf or S < 1:
         raise InputError(f"rate and S must be positive, got {rate} and {S}")
     if mechanism == "budget_fair":
-        fits = -math.expm1(-rate * B / S)  # one task's lowest bid
-        return -math.expm1(S * math.log(fits)) if fits else 1.0
+        return _any_of([math.exp(-rate * B / S)] * S)
     if mechanism != "max_min_fair":
         raise InputError(f"mechanism must be budget_fair or max_min_fair, got {mechanism!r}")
     return float(gammaincc(S, rate * B))

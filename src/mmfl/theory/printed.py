@@ -68,7 +68,8 @@ def joint_sum(joins: npt.ArrayLike) -> float:
     p = np.asarray(joins, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
         raise InputError("joining chances must be probabilities in [0, 1]")
-    return float(1.0 - np.prod(1.0 - p))
+    with np.errstate(divide="ignore"):  # somebody who joins for sure
+        return float(-np.expm1(np.log1p(-p).sum()))
 
 
 def join_max_min_least(bid: float, N: int, S: int, B: float, own: float) -> float:

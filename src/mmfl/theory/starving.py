@@ -58,7 +58,7 @@ def expected_take_up(
 
     Args:
         N: Users, whose bids for the task are independent and of the same law.
-        law: Of a bid, by its quantiles; `mmfl.market.sources` has some.
+        law: Of a bid, by its quantiles; `mmfl.market.bids_io` has some.
         join: From a bid to the chance that it wins, e.g. ``lambda b: join_budget_fair(b, N, S, B,
             cdf)``.
         cells: How many.

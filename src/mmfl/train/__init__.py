@@ -1,1 +1,6 @@
 """Local training with torch: kernels, the resident network, and the trainer that workers run."""
+
+from mmfl.train.numerics import numerics
+from mmfl.train.trainer import Trainer
+
+__all__ = ["Trainer", "numerics"]

@@ -20,10 +20,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mmfl.params import Flat, Layout
+from mmfl.exchange import CHUNK, Flat, Layout, LocalWork
 from mmfl.train.inputs import Inputs
 from mmfl.train.reference import Trained, Turn, batches
-from mmfl.updates import CHUNK, LocalWork
 
 __all__ = ["Batched"]
 

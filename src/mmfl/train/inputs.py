@@ -16,8 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from mmfl.data.arrays import Arrays
-from mmfl.data.preparation import Augment, Normalize
+from mmfl.data import Arrays, Augment, Normalize
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 

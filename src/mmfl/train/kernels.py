@@ -1,15 +1,15 @@
 """The kernels: ways to compute a turn. Each agrees with "reference" within rounding.
 
 A run's bits are promised within a kernel, so which one computes a task is written into the run's
-experiment. `mmfl.settings.kernel_of` is the rule for "auto".
+experiment. `mmfl.experiment.parts.kernel_of` is the rule for "auto".
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+from mmfl.experiment import Task
 from mmfl.objectives import CrossEntropy
-from mmfl.settings import Task
 from mmfl.train.batched import Batched
 from mmfl.train.inputs import Inputs
 from mmfl.train.reference import Kernel, OneByOne

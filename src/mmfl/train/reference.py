@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
-from mmfl.params import Flat
+from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
 from mmfl.train.precision import computing
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import seeded
 from mmfl.train.sgd import Optimizer, Sgd
-from mmfl.updates import LocalWork
 
 __all__ = [
     "Kernel",
@@ -42,7 +41,7 @@ Mean = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a turn reports beside the weights; see `mmfl.updates.ClientUpdate`."""
+    """What a turn reports beside the weights; see `mmfl.exchange.ClientUpdate`."""
 
     samples: int
     loss_before: float

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mmfl.errors import EngineError
-from mmfl.params import Flat, Layout
+from mmfl.exchange import Flat, Layout
 
 __all__ = ["Resident"]
 

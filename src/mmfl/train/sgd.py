@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from mmfl.updates import LocalWork
+from mmfl.exchange import LocalWork
 
 __all__ = ["FusedSgd", "Optimizer", "Sgd"]
 

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from mmfl.data import Arrays
-from mmfl.needs import Weighed
-from mmfl.settings import Task
+from mmfl.experiment import Task, Weighed
 from mmfl.train.seeding import one_thread
 
 __all__ = ["weigh"]

@@ -16,16 +16,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mmfl.data import Arrays, simulate
+from mmfl.data import Arrays
 from mmfl.errors import EngineError, MmflError
-from mmfl.experiment import Experiment, Task
-from mmfl.memory import ran_out
+from mmfl.exchange import (
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    EvaluationFailure,
+    Flat,
+    Job,
+    Params,
+    Split,
+)
+from mmfl.experiment import Experiment, Task, Weighed, simulate
 from mmfl.models import MODELS
-from mmfl.needs import Weighed
-from mmfl.objectives import BinaryCrossEntropy, Loss
-from mmfl.objectives.losses import unfit
-from mmfl.params import Flat, Params
+from mmfl.objectives import BinaryCrossEntropy, Loss, unfit
 from mmfl.rng import stream
+from mmfl.system.memory import ran_out
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
@@ -34,14 +41,6 @@ from mmfl.train.resident import Resident
 from mmfl.train.seeding import one_thread, seeded
 from mmfl.train.sizing import weigh
 from mmfl.train.warm_start import warm_weights
-from mmfl.updates import (
-    ClientFailure,
-    ClientUpdate,
-    Evaluation,
-    EvaluationFailure,
-    Job,
-    Split,
-)
 
 __all__ = ["Trainer"]
 
@@ -155,9 +154,9 @@ class Trainer:
                         seconds=spent,
                     )
                     done += 1
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a model may call sys.exit
             if len(jobs) == 1:
-                yield ClientFailure(jobs[0].address, "raised", _said(error))
+                yield ClientFailure(jobs[0].address, "raised", _said(error) + _hint(error))
                 return
             for job in jobs[done:]:
                 yield from self._some(bench, [job], weights, out)
@@ -178,10 +177,10 @@ class Trainer:
             rows = self.federation.piece(task, split, piece)
         bench.resident.set(weights)
         rng = stream(self.experiment.seed, "evaluate", task, split, piece)
-        try:
-            with torch.inference_mode(), one_thread(), seeded(rng):
+        try:  # no inference mode: tensors that a model makes and keeps there cannot be trained with
+            with torch.no_grad(), one_thread(), seeded(rng):
                 sums = self._sums(bench, rows, split)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if client is not None:
                 return EvaluationFailure(task, client, "raised", _said(error))
             raise EngineError(
@@ -217,7 +216,7 @@ class Trainer:
                 with one_thread(), seeded(stream(self.experiment.seed, "initial", name)):
                     module = task.model.build(data.shape, data.outputs)
                 resident = Resident(module)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise EngineError(
                     f"task {name!r}: its model cannot be built: {_said(error)}"
                 ) from None
@@ -246,10 +245,10 @@ class Trainer:
         bench.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         try:
-            with torch.inference_mode(), one_thread(), seeded(stream(0, "try")):
+            with torch.no_grad(), one_thread(), seeded(stream(0, "try")):
                 x, y = bench.inputs.train(rows, rng=stream(0, "try"))
                 outputs = bench.outputs(x, y, "float32")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EngineError(f"task {name!r}: its model does not run: {_said(error)}") from None
         shape = (len(rows), *y.shape[1:])
         if data.classes is not None:
@@ -263,9 +262,9 @@ class Trainer:
                 f"got shape {tuple(outputs.shape)} for {len(x)} examples"
             )
         try:
-            with torch.inference_mode(), one_thread(), seeded(stream(0, "try")):
+            with torch.no_grad(), one_thread(), seeded(stream(0, "try")):
                 self._sums(bench, rows, "train")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             said = _said(error)
             raise EngineError(f"task {name!r}: its loss or metric fails: {said}") from None
 
@@ -277,9 +276,15 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """An exception as one line."""
     if short := ran_out(error):
         return short
     text = " ".join(str(error).split())
     return text if isinstance(error, MmflError) else f"{type(error).__name__}: {text}"
+
+
+def _hint(error: BaseException) -> str:
+    """What helps a client whose training raised this, if that is known."""
+    alone = "more than 1 value per channel when training" in str(error)  # batch normalisation
+    return '; a last batch of one example: set local.remainder = "drop"' if alone else ""

@@ -6,8 +6,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 
 from mmfl.errors import InputError, did_you_mean
-from mmfl.files import read
-from mmfl.params import Flat, Layout, Params
+from mmfl.exchange import Flat, Layout, Params
+from mmfl.system.files import read_file
 
 __all__ = ["warm_weights"]
 
@@ -16,7 +16,7 @@ def warm_weights(path: str, layout: Layout) -> Flat:
     """The file's tensors in the model's order; `InputError` unless they are exactly the model's."""
     where = f"warm_start {path!r}"
     try:
-        tensors = load(read(path))  # torch's: NumPy knows no bfloat16
+        tensors = load(read_file(path))  # torch's: NumPy knows no bfloat16
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from None
     except (SafetensorError, ValueError, TypeError, KeyError) as error:

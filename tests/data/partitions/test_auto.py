@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mmfl.data import Examples, Iid
-from mmfl.data.partition import Auto
+from mmfl.data import AutoPartition, Examples, Iid
 from mmfl.rng import stream
 
 LABELS = np.arange(40) % 4
@@ -13,13 +12,13 @@ LABELS = np.arange(40) % 4
 
 def test_with_groups_a_group_is_a_client():
     owner = np.arange(40) % 5
-    shards = Auto().split(Examples.of(LABELS, owner), 5, rng=stream(0, "p"))
+    shards = AutoPartition().split(Examples.of(LABELS, owner), 5, rng=stream(0, "p"))
     for client in range(5):
         assert shards.shard(client).tolist() == np.flatnonzero(owner == client).tolist()
 
 
 def test_without_groups_everybody_gets_a_like_share():
-    ours = Auto().split(Examples.of(LABELS), 5, rng=stream(0, "p"))
+    ours = AutoPartition().split(Examples.of(LABELS), 5, rng=stream(0, "p"))
     iid = Iid().split(Examples.of(LABELS), 5, rng=stream(0, "p"))
     for client in range(5):
         assert ours.shard(client).tolist() == iid.shard(client).tolist()

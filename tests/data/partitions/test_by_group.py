@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mmfl
-from helpers import one_line
 from mmfl import Experiment
-from mmfl.data import Arrays, ByGroup, Iid, Shards, Synthetic, simulate
-from mmfl.data.arrays import Examples
+from mmfl.data import Arrays, ByGroup, Examples, Iid, Shards, Synthetic
 from mmfl.errors import DataError
-from mmfl.experiment import Clients, Task
+from mmfl.experiment import Clients, Task, simulate
 from mmfl.rng import stream
+from support.helpers import one_line
 
 Ints = npt.NDArray[np.int64]
 RNG = stream(0, "partition", "task")

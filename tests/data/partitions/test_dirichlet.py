@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
-from mmfl.data import Dirichlet, Shards
-from mmfl.data.arrays import Examples
+from mmfl.data import Dirichlet, Examples, Shards
 from mmfl.errors import ConfigError, DataError
 from mmfl.rng import stream
+from support.helpers import one_line
 
 RNG = stream(0, "partition", "task")
 PRIOR = np.array([0.4, 0.3, 0.2, 0.1])

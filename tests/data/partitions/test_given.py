@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
 from mmfl import Experiment
-from mmfl.data import Arrays, FromFile, Shards, Synthetic, simulate
-from mmfl.data.arrays import Examples
+from mmfl.data import Arrays, Examples, FromFile, Shards, Synthetic
 from mmfl.errors import ConfigError, DataError
-from mmfl.experiment import Clients, Task
+from mmfl.experiment import Clients, Task, simulate
 from mmfl.rng import stream
+from support.helpers import one_line
 
 RNG = stream(0, "partition", "task")
 

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import one_line
 from mmfl import Experiment
 from mmfl.config import OwnFunction, imports_allowed
-from mmfl.data import PARTITIONS, Arrays, ByFunction, Examples, Iid, Shards, Synthetic, simulate
+from mmfl.data import PARTITIONS, Arrays, ByFunction, Examples, Iid, Shards, Synthetic
 from mmfl.errors import ConfigError, DataError
-from mmfl.experiment import Clients, Task
+from mmfl.experiment import Clients, Task, simulate
 from mmfl.rng import stream
+from support.helpers import one_line
+
+pytestmark = pytest.mark.usefixtures("imports")
 
 RNG = stream(0, "partition", "task")
 LABELS = np.array([0, 1, 2, 0, 1, 2])

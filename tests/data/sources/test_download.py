@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from helpers import one_line
 from mmfl.data.sources.catalogue import RemoteFile
 from mmfl.data.sources.download import Got, Patience, download
 from mmfl.errors import FetchError
-from publisher import BIG, FILES, Publisher, remote, serving
+from support.helpers import one_line
+from support.publisher import BIG, FILES, Publisher, remote, serving
 
 SOON = Patience(tries=3, wait=0, timeout=10)
 WHOLE = FILES[BIG]

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import one_line
 from mmfl.data import Named
-from mmfl.data.sources.catalogue import CATALOGUE, Entry
+from mmfl.data.sources import CATALOGUE, Entry, Said, fetch
 from mmfl.data.sources.download import Got, Patience
-from mmfl.data.sources.fetch import Said, fetch
 from mmfl.errors import FetchError
-from publisher import BIG, FILES, IDX, PARTS, Publisher, serving, tiny, with_content
+from support.helpers import one_line
+from support.publisher import BIG, FILES, IDX, PARTS, Publisher, serving, tiny, with_content
 
 SOON = Patience(tries=2, wait=0, timeout=10)
 NOWHERE = "http://127.0.0.1:1/"
@@ -262,8 +261,8 @@ def test_a_killed_process_leaves_a_part_and_the_next_one_goes_on(
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\n"
-        "from publisher import tiny\n"
-        "from mmfl.data.sources.fetch import fetch\n"
+        "from support.publisher import tiny\n"
+        "from mmfl.data.sources.fetching import fetch\n"
         "for news in fetch(tiny(sys.argv[2]), Path(sys.argv[3])):\n"
         "    if getattr(news, 'done', 0): os.kill(os.getpid(), 9)\n"
     )

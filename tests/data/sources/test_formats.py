@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from helpers import one_line
 from mmfl.data.sources import formats
 from mmfl.errors import DataError
+from support.helpers import one_line
 
 Bytes = npt.NDArray[np.uint8]
 RNG = np.random.default_rng(0)

@@ -7,8 +7,8 @@ of the user's say themselves who holds what.
 """
 
 from mmfl.config import Family
-from mmfl.data.partition.auto import Auto
-from mmfl.data.partition.base import Partition, Points, Shards
+from mmfl.data.partition.auto import AutoPartition
+from mmfl.data.partition.base import Cut, Partition, Points, Shards, holders
 from mmfl.data.partition.by_group import ByGroup
 from mmfl.data.partition.dirichlet import Dirichlet
 from mmfl.data.partition.function import ByFunction
@@ -18,9 +18,10 @@ from mmfl.data.partition.iid import Iid
 
 __all__ = [
     "PARTITIONS",
-    "Auto",
+    "AutoPartition",
     "ByFunction",
     "ByGroup",
+    "Cut",
     "Dirichlet",
     "FromFile",
     "HalfClasses",
@@ -28,12 +29,13 @@ __all__ = [
     "Partition",
     "Points",
     "Shards",
+    "holders",
 ]
 
 PARTITIONS = Family(
     name="partition",
     table={
-        "auto": Auto,
+        "auto": AutoPartition,
         "by_group": ByGroup,
         "dirichlet": Dirichlet,
         "given": FromFile,

@@ -9,11 +9,11 @@ from mmfl.data.partition.by_group import ByGroup
 from mmfl.data.partition.iid import Iid
 from mmfl.rng import Stream
 
-__all__ = ["Auto"]
+__all__ = ["AutoPartition"]
 
 
 @component
-class Auto:
+class AutoPartition:
     """`by_group` where the data says whose an example is, else `iid` over all data."""
 
     def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BeforeValidator, WithJsonSchema
 
+from mmfl.config import short
 from mmfl.data.arrays import Examples
 from mmfl.errors import DataError
 from mmfl.rng import Stream
-from mmfl.sentences import short
 
 __all__ = [
     "Cut",
@@ -69,14 +69,15 @@ def _points(value: Any) -> Any:
     return (low, high)
 
 
+_WHOLE = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
 Points = Annotated[
     tuple[int, int],
     BeforeValidator(_points),
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "integer", "minimum": 1},
-                {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+                _WHOLE,
+                {"type": "array", "items": _WHOLE, "minItems": 2, "maxItems": 2},
             ]
         }
     ),
@@ -92,11 +93,13 @@ class Cut:
         rows: The rows that lie with somebody.
         owners: The client of each of them, ascending.
         clients: How many clients there are, with and without rows.
+        note: A sentence that a user should read, e.g. that the data is too short; or nothing.
     """
 
     rows: Ints
     owners: Ints
     clients: int
+    note: str = ""
 
     @classmethod
     def of(cls, owner: Ints, clients: int) -> Cut:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.config import OwnFunction
+from mmfl.config import OwnFunction, short
 from mmfl.data.arrays import Examples
 from mmfl.data.partition.base import Cut, Ints, Shards, pieces
 from mmfl.errors import DataError
 from mmfl.rng import Stream
-from mmfl.sentences import short
 
 __all__ = ["ByFunction"]
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
-from mmfl.config import Text, component
+from mmfl.config import Text, component, short
 from mmfl.data.arrays import Examples
+from mmfl.data.npy import MAGIC, read_head
 from mmfl.data.partition.base import Cut, Ints, Shards
 from mmfl.errors import DataError
-from mmfl.files import opened, read_text
 from mmfl.rng import Stream
-from mmfl.sentences import short
+from mmfl.system.files import SETTINGS, open_file, read_text
 
 __all__ = ["FromFile"]
 
 _KINDS = (".npy", ".csv", ".txt")
+_ENDING = "\\.([nN][pP][yY]|[cC][sS][vV]|[tT][xX][tT])$"
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -42,15 +44,20 @@ class FromFile:
             task's whole training data: its client, or -1 for nobody.
     """
 
-    path: Annotated[Text, AfterValidator(_ending)]
+    path: Annotated[Text, AfterValidator(_ending), Field(json_schema_extra={"pattern": _ENDING})]
+
+    def named_files(self) -> dict[str, str]:
+        """From key to path: what a run must not be resumed with if it has changed."""
+        return {"path": self.path}
 
     def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
         """Read the file, check it, put each client's rows together."""
         where = f"partition file {self.path!r}"
         path = Path(self.path)
         binary = self.path.lower().endswith(".npy")
+        total = len(examples) if examples.total is None else examples.total
         try:
-            found = _vector(where, path) if binary else _lines(where, path)
+            found = _vector(where, path) if binary else _lines(where, path, total)
         except DataError:
             raise
         except FileNotFoundError:
@@ -59,7 +66,6 @@ class FromFile:
         except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise DataError(f"{where} cannot be read: {said}") from None
-        total = len(examples) if examples.total is None else examples.total
         if len(found) != total:
             kept = total - len(examples)
             also = f", the server's {kept} included" if kept else ""
@@ -81,27 +87,31 @@ class FromFile:
 
 
 def _vector(where: str, path: Path) -> npt.NDArray[Any]:
-    with opened(path) as file:
-        if file.read(6) != b"\x93NUMPY":
+    with open_file(path) as file:
+        if file.read(6) != MAGIC:
             raise DataError(f"{where} is no npy file")
         file.seek(0)
-        try:
-            found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        except ValueError as error:
-            if "allow_pickle" in str(error):
-                raise DataError(
-                    f"{where} holds Python objects, which are never loaded; "
-                    "save one vector of whole numbers"
-                ) from None
-            raise
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        said = f"{found.dtype} of shape {found.shape}"
-        raise DataError(f"{where} must be one vector of whole numbers, got {said}")
+        head = read_head(file)
+        if head.dtype.hasobject:
+            raise DataError(
+                f"{where} holds Python objects, which are never loaded; "
+                "save one vector of whole numbers"
+            )
+        if len(head.shape) != 1 or head.dtype.kind not in "iu":
+            said = f"{head.dtype} of shape {head.shape}"
+            raise DataError(f"{where} must be one vector of whole numbers, got {said}")
+        left = os.fstat(file.fileno()).st_size - file.tell()
+        if head.bytes > left:
+            raise DataError(
+                f"{where} cannot be read: its head says {head.bytes:,} bytes, and {left:,} follow"
+            )
+        file.seek(0)
+        found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return found
 
 
-def _lines(where: str, path: Path) -> Ints:
-    text = read_text(path).rstrip()
+def _lines(where: str, path: Path, total: int) -> Ints:
+    text = read_text(path, limit=max(SETTINGS, 24 * total)).rstrip()
     lines = [line.strip() for line in text.split("\n")] if text else []
     for number, line in enumerate(lines, 1):
         if not _WHOLE.fullmatch(line):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mmfl.config import Flag, Share, component
 from mmfl.data.arrays import Examples
 from mmfl.data.partition.base import (
+    Cut,
     Drawn,
     Ints,
     Points,
@@ -15,10 +15,9 @@ from mmfl.data.partition.base import (
     chosen,
     cut_sizes,
     need_points,
-    pieces,
     rows_by_class,
 )
-from mmfl.errors import DataError
+from mmfl.data.partition.repair import Places, share_all, share_some
 from mmfl.rng import Stream
 
 __all__ = ["HalfClasses"]
@@ -28,11 +27,15 @@ __all__ = ["HalfClasses"]
 class HalfClasses:
     """Every client has examples of only a share of the classes: the paper's non-iid setting.
 
+    A client's classes are drawn at random from (seed, task, client) alone, with overlap and
+    without, so that two clients' classes are independent. Without overlap, a client gets other
+    classes than it drew only where the data runs out; `Cut.note` says how many did.
+
     Attributes:
         share: Share of the classes that a client has (one half in the paper), at least one class.
-            Without overlap, classes are dealt so that all are used up alike.
-        points: Examples per client, a number or a range; by default all data, each class shared out
-            evenly among the clients that have it.
+        points: Examples per client, a number or a range, in equal parts from its classes (without
+            overlap: as equal as the data allows); by default all data, each class shared out
+            evenly among the clients that drew it.
         overlap: Whether an example may lie with several clients.
     """
 
@@ -41,80 +44,56 @@ class HalfClasses:
     overlap: Flag = False
 
     def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
-        """Deal the classes, then cut up each class; or let each client draw both."""
+        """Draw each client's classes; then cut up each class, or let each client draw from it."""
         labels = examples.classes("half_classes")
         rows_of = rows_by_class(labels, rng)
         classes = len(rows_of)
         some = max(1, round(self.share * classes))
+
+        def classes_of(client: int) -> Ints:
+            return rng.child("classes", client).choice(classes, some, replace=False)
+
         if self.overlap:
             least = sum(sorted(map(len, rows_of))[:some])
             which = f"that a client with {some} of the {classes} classes may find"
             points = need_points(self.points, least, which)
 
             def draw(client: int, size: int) -> Ints:
-                own = rng.child("classes", client).choice(classes, some, replace=False)
-                pool = np.concatenate([rows_of[c] for c in np.sort(own).tolist()])
+                pool = np.concatenate([rows_of[c] for c in np.sort(classes_of(client)).tolist()])
                 return chosen(pool, size, rng.child("shard", client))
 
             return Drawn(points, rng, draw)
         sizes = cut_sizes(self.points, len(labels), clients, rng)
+        most = some if self.points is None else min(some, int(sizes.max()))
+        drawn = np.empty((clients, most), np.int32)
+        for client in range(clients):
+            drawn[client] = classes_of(client)[:most]
+        supply = np.array([len(rows) for rows in rows_of])
         if self.points is None:
-            return pieces(_share_all(rows_of, clients, some, rng))
-        return pieces(_share_some(rows_of, sizes.tolist(), some, rng))
+            own, counts = share_all(supply, drawn)
+        else:
+            own, counts = share_some(supply, drawn, sizes)
+        other = (np.sort(own) != np.sort(drawn)).any(axis=1)
+        fewer = np.count_nonzero(counts, axis=1) < np.minimum(sizes, most)
+        return _cut(rows_of, own, counts, int(np.count_nonzero(other | fewer)))
 
 
-def _deal(wish: npt.NDArray[np.float64], some: int, rng: Stream) -> list[int]:
-    """The `some` classes with the largest wish, ties broken at random."""
-    luck = rng.permutation(len(wish))
-    dealt: list[int] = np.sort(np.lexsort((luck, -wish))[:some]).tolist()
-    return dealt
-
-
-def _share_all(rows_of: list[Ints], clients: int, some: int, rng: Stream) -> list[Ints]:
-    """Every class in even pieces to the clients that have it; all classes have as many clients."""
-    owners: list[list[int]] = [[] for _ in rows_of]
-    for client in range(clients):
-        wish = -np.array([len(o) for o in owners], dtype=np.float64)
-        for c in _deal(wish, some, rng.child("classes", client)):
-            owners[c].append(client)
-    mine: list[list[Ints]] = [[] for _ in range(clients)]
-    for c, own in enumerate(owners):
-        # The first pieces may be one row longer: they go to those who have least so far.
-        own.sort(key=lambda client: sum(map(len, mine[client])))
-        for client, rows in zip(own, np.array_split(rows_of[c], max(1, len(own))), strict=False):
-            mine[client].append(rows)
-    return [np.concatenate(parts) for parts in mine]
-
-
-def _share_some(rows_of: list[Ints], sizes: list[int], some: int, rng: Stream) -> list[Ints]:
-    """To each client its number of rows, in turn from the classes of which most is left."""
-    used = np.zeros(len(rows_of), dtype=np.int64)
-    supply = np.array([len(rows) for rows in rows_of])
-    shards = []
-    for client, size in enumerate(sizes):
-        left = supply - used
-        mine = _deal(left.astype(np.float64), some, rng.child("classes", client))
-        if left[mine].sum() < size:
-            raise DataError(
-                f"client {client} needs {size} examples of {some} of the {len(supply)} classes, "
-                f"but those before it left {left[mine].sum()}; lower points or clients.count, "
-                "or set overlap = true"
-            )
-        take = _evenly(size, left[mine])
-        ends = used[mine] + take
-        parts = [rows_of[c][used[c] : e] for c, e in zip(mine, ends.tolist(), strict=True)]
-        used[mine] = ends
-        shards.append(np.concatenate(parts))
-    return shards
-
-
-def _evenly(size: int, room: Ints) -> Ints:
-    """`size` as a sum with one term per class: as even as the room in each allows."""
-    take = np.zeros_like(room)
-    while size > take.sum():
-        open_ = np.flatnonzero(take < room)
-        missing = size - int(take.sum())
-        step = max(1, missing // len(open_))
-        for c in open_[:missing].tolist():
-            take[c] += min(step, int(room[c] - take[c]))
-    return take
+def _cut(rows_of: list[Ints], own: Places, counts: Ints, changed: int) -> Cut:
+    """Rows by client and then by class, from the (K, W) classes that clients hold and how many."""
+    clients, most = own.shape
+    by_class = np.argsort(own, axis=None, kind="stable")  # and then by client
+    owner = np.repeat(by_class // most, counts.ravel()[by_class])
+    held = np.bincount(own[counts > 0], counts[counts > 0], len(rows_of)).astype(np.int64)
+    rows = np.concatenate([rows[:n] for rows, n in zip(rows_of, held.tolist(), strict=True)])
+    order = np.argsort(owner, kind="stable")
+    said = []
+    if changed:
+        said.append(
+            f"{changed} of {clients} clients hold other classes than they drew, or fewer, "
+            "because the data runs out without overlap"
+        )
+    if not held.all():
+        none = np.count_nonzero(held == 0)
+        said.append(f"no client holds examples of {none} of the {len(held)} classes")
+    note = f"half_classes: {', and '.join(said)}" if said else ""
+    return Cut(rows[order], owner[order], clients, note)

@@ -1,5 +1,33 @@
-"""Where data sets come from: the catalogue, downloads, and checks of what was fetched."""
+"""Where data sets come from: the catalogue, downloads, and checks of what was fetched.
+
+The names are imported when they are first used: the catalogue is all that training needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from mmfl.data.sources.catalogue import CATALOGUE, Entry
 
-__all__ = ["CATALOGUE", "Entry"]
+if TYPE_CHECKING:
+    from mmfl.data.sources.fetching import Said, fetch
+    from mmfl.data.sources.local_files import files, listing, whereabouts
+    from mmfl.data.sources.verification import compare
+
+__all__ = ["CATALOGUE", "Entry", "Said", "compare", "fetch", "files", "listing", "whereabouts"]
+
+_HOMES = {
+    "Said": "fetching",
+    "compare": "verification",
+    "fetch": "fetching",
+    "files": "local_files",
+    "listing": "local_files",
+    "whereabouts": "local_files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,1 @@
+"""Every call to the operating system fails once: see `run.py`."""

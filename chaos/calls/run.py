@@ -1,0 +1,209 @@
+"""Make every call to the operating system fail, one at a time: is any promise broken?
+
+    python chaos/calls/run.py --out chaos/results/calls.json           # everything (hours)
+    python chaos/calls/run.py --each 1 --out chaos/results/calls.json  # a failure for each call
+    python chaos/calls/run.py --only resume --case 17 EIO+             # one case, shown
+
+For each scenario (`scenarios.py`) the calls of an undisturbed run are counted. Then, for the n-th
+call, for every n, the command runs again with that call failing in the ways that
+`injector.FAILURES` lists (`--each`: so many of them, by lot), or with a SIGKILL in its place.
+
+The promises:
+1. The command ends by itself, without a traceback. Exit code 0 means the undisturbed result, to the
+   bit; exit code 2 (for a comparison also 1) comes with one sentence. Nothing else is said but
+   warnings of ours.
+2. Nothing is left behind: no process, no temporary file.
+3. Nothing is lost: the same command, undisturbed, then ends well, with the undisturbed result, and
+   leaves no unfinished file. `mmfl verify` agrees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HOUSE = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(HOUSE / "chaos"), str(HOUSE / "benchmarks")]
+
+from machine import machine  # noqa: E402
+
+from calls.injector import FAILURES  # noqa: E402
+from calls.scenarios import (  # noqa: E402
+    SCENARIOS,
+    Outcome,
+    Scenario,
+    fingerprints,
+    prepare,
+    run_command,
+)
+
+__all__ = ["examine", "planned"]
+
+
+class Harness:
+    """A scenario, prepared, with what it gives when nothing fails."""
+
+    def __init__(self, scenario: Scenario, folder: Path) -> None:
+        self.scenario = scenario
+        self._folder = folder
+        self._prepared = prepare(scenario, folder)
+        log = folder / "log"
+        copy = self._copy()
+        outcome = run_command(scenario, copy, log=str(log))
+        assert outcome.code == 0, outcome
+        assert not outcome.left, outcome
+        self.straight = fingerprints(copy / "out")
+        self.names = log.read_text().splitlines()
+
+    def examine(self, number: int, how: str) -> tuple[list[str], Outcome]:
+        """Run a case; the promises that were broken, and how it ended."""
+        copy = self._copy()
+        outcome = run_command(self.scenario, copy, number, how)
+        broken = [*_complaints(self.scenario, outcome, how)]
+        if outcome.code == 0:
+            same = fingerprints(copy / "out") == self.straight
+            return [*broken, *([] if same else ["exit code 0 with another result"])], outcome
+        again = run_command(self.scenario, copy)
+        broken += [f"afterwards: {text}" for text in _complaints(self.scenario, again, "")]
+        if again.code != 0:
+            said = again.err.strip()[-300:]
+            broken.append(f"afterwards: exit code {again.code} ({said})")
+        elif fingerprints(copy / "out") != self.straight:
+            broken.append("afterwards: another result")
+        broken += [f"an unfinished file: {path.name}" for path in (copy / "out").glob("**/*.part")]
+        return broken, outcome
+
+    def _copy(self) -> Path:
+        copy = self._folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self._prepared, copy)
+        return copy
+
+
+def _complaints(scenario: Scenario, outcome: Outcome, how: str) -> Iterator[str]:
+    """What is wrong with how a command ended."""
+    if outcome.hung:
+        yield "it hangs"
+        return
+    for what in outcome.left:
+        yield f"left behind: {what}"
+    if how == "kill" and not scenario.module:
+        if outcome.code != -9:
+            yield f"it was to be killed, and ended with exit code {outcome.code}"
+        return
+    if "Traceback" in outcome.err:
+        yield f"traceback: {outcome.err.strip().splitlines()[-1]}"
+        return
+    said = [line for line in outcome.err.splitlines() if not line.startswith("mmfl: warning: ")]
+    allowed = (0, 1, 2) if scenario.compares else (0, 2)
+    if outcome.code not in allowed:
+        yield f"exit code {outcome.code} ({outcome.err.strip()[-300:]})"
+    elif outcome.code == 0 and said:
+        yield f"exit code 0, and it said: {said[0][:300]}"
+    elif outcome.code and not said:
+        yield f"exit code {outcome.code} without a sentence"
+    elif outcome.code and (len(said) > 1 and outcome.code == 2):
+        yield f"several sentences: {said[:3]}"
+    elif outcome.code and not said[-1].startswith("mmfl: "):
+        yield f"not a sentence of ours: {said[-1][:300]}"
+
+
+def examine(harness: Harness, cases: list[tuple[int, str]], *, loud: bool) -> list[dict[str, Any]]:
+    """Run cases; those that broke a promise."""
+    failures = []
+    for done, (number, how) in enumerate(cases, 1):
+        broken, outcome = harness.examine(number, how)
+        name = harness.names[number - 1]
+        if broken:
+            case = {"call": number, "name": name, "how": how, "broken": broken}
+            failures.append({"scenario": harness.scenario.name, **case, "said": outcome.err[-500:]})
+            print(f"BROKEN {json.dumps(failures[-1])}", flush=True)
+        if loud and done % 50 == 0:
+            print(f"{harness.scenario.name}: {done} of {len(cases)}", flush=True)
+    return failures
+
+
+def planned(names: list[str], each: int | None, luck: random.Random) -> list[tuple[int, str]]:
+    """Which call fails, and how: every call at least once, and a kill in place of each."""
+    cases = []
+    for number, name in enumerate(names, 1):
+        ways = list(FAILURES[name])
+        if each is not None and len(ways) > each:
+            ways = luck.sample(ways, each)
+        cases += [(number, how) for how in ways]
+        cases.append((number, "kill"))
+    return cases
+
+
+def warm_up() -> None:
+    """Import all that a command imports, so that forks start at once."""
+    import torch
+
+    import mmfl.cli
+    import mmfl.comparison.comparison
+    import mmfl.engines.inline
+    import mmfl.report.figures.comparison
+    import mmfl.train.trainer  # noqa: F401
+
+    torch.set_num_threads(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--each", type=int, help="failures for each call; by default all")
+    parser.add_argument("--only", help="one scenario, by name")
+    parser.add_argument("--case", nargs=2, metavar=("N", "HOW"), help="one case, shown")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    warm_up()
+    luck = random.Random(given.seed)
+    done: dict[str, Any] = {}
+    for scenario in SCENARIOS:
+        if given.only not in (None, scenario.name):
+            continue
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            harness = Harness(scenario, Path(folder))
+            if given.case:
+                broken, outcome = harness.examine(int(given.case[0]), given.case[1])
+                print(harness.names[int(given.case[0]) - 1], outcome, broken, sep="\n")
+                return
+            cases = planned(harness.names, given.each, luck)
+            failures = examine(harness, cases, loud=True)
+        done[scenario.name] = {
+            "calls": len(harness.names),
+            "cases": len(cases),
+            "promises broken": len(failures),
+            "minutes": round((time.monotonic() - start) / 60, 1),
+            "calls by name": dict(sorted(Counter(harness.names).items())),
+            "failures": failures,
+        }
+        print(scenario.name, json.dumps(done[scenario.name], indent=1), flush=True)
+        if given.out is not None:
+            write(given.out, given.each, given.seed, done)
+    sys.exit(1 if any(found["failures"] for found in done.values()) else 0)
+
+
+def write(out: Path, each: int | None, seed: int, done: dict[str, Any]) -> None:
+    """Put results into a file, in the place of earlier ones of the same scenarios."""
+    known = json.loads(out.read_text())["scenarios"] if out.exists() else {}
+    scenarios = known | done
+    command = f"python chaos/calls/run.py{f' --each {each}' if each else ''} --seed {seed}"
+    result = {**machine(command, "mmfl", "numpy", "torch"), "seed": seed}
+    for what in ("calls", "cases", "promises broken", "minutes"):
+        result[what] = round(sum(found[what] for found in scenarios.values()), 1)
+    out.write_text(f"{json.dumps(result | {'scenarios': scenarios}, indent=1)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""What the harness runs: a run, a resumed run and a comparison, and the processes that they start.
+
+A scenario is prepared once. Each case gets a copy of what was prepared, runs one command in a
+forked process with an injector in the coordinator or in one of the processes that it starts, and
+afterwards the same command, undisturbed, must end well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calls.injector import Injector
+from mmfl.system.calls import intercept
+
+__all__ = ["SCENARIOS", "Outcome", "Scenario", "alive_in_session", "run_command"]
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 120.0
+
+EXPERIMENT = """
+seed = 4
+rounds = 3
+score = "loss"
+[clients]
+count = 6
+active = 0.7
+[local]
+steps = 2
+batch_size = 8
+[recruitment]
+bids = { kind = "uniform", low = 0.1, high = 1.0 }
+mechanism = { kind = "max_min_fair", budget = 5.0 }
+[checkpoints]
+rounds = 1
+keep = 2
+[engine]
+kind = "ENGINE"
+[[tasks]]
+name = "first"
+dataset = { kind = "synthetic", classes = 3, train = 120, test = 40, noise = 0.5 }
+model = { kind = "mlp", hidden = [4] }
+[[tasks]]
+name = "second"
+dataset = { kind = "synthetic", classes = 4, train = 120, test = 40, noise = 0.5, seed = 2 }
+model = { kind = "mlp", hidden = [4], dropout = 0.2 }
+"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, and where in it calls are made to fail.
+
+    Attributes:
+        name: What it is called in results.
+        arguments: Of ``mmfl``; OUT stands for the folder of results.
+        engine: Which engine the experiment names.
+        stop: After this call number the run is killed when it is prepared; 0 = starts from nothing.
+        module: The process in which calls fail; "" is the coordinator.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    engine: str = "inline"
+    stop: int = 0
+    module: str = ""
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is a comparison of several runs."""
+        return self.arguments[0] == "compare"
+
+
+_RUN = ("run", "small.toml", "--out", "OUT", "--resume", "--json", "--quiet")
+_COMPARE = (
+    *("compare", "small.toml", "--vary", "allocator.kind=fed_fair,uniform", "--seeds", "0"),
+    *("--out", "OUT", "--json", "--quiet", "--jobs"),
+)
+_ONE = ("--set", "engine.workers=1")
+
+SCENARIOS = (
+    Scenario("run", _RUN),
+    Scenario("resume", _RUN, stop=1),
+    Scenario("comparison", (*_COMPARE, "1")),
+    Scenario("run, with workers", (*_RUN, *_ONE), engine="local"),
+    Scenario("resume, with workers", (*_RUN, *_ONE), engine="local", stop=1),
+    Scenario("comparison, two at a time", (*_COMPARE, "2"), engine="inline"),
+    Scenario("in a worker", (*_RUN, *_ONE), engine="local", module="mmfl.engines.worker"),
+    Scenario("in a sweeper", (*_COMPARE, "2"), module="mmfl.comparison.process"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended.
+
+    Attributes:
+        code: Its exit code; minus the signal that ended it.
+        out: What it printed.
+        err: What it complained of.
+        hung: Whether it was ended because it took too long.
+        left: Processes and temporary files that it left behind.
+    """
+
+    code: int
+    out: str
+    err: str
+    hung: bool
+    left: tuple[str, ...]
+
+
+def run_command(
+    scenario: Scenario, folder: Path, number: int = 0, how: str = "", log: str = ""
+) -> Outcome:
+    """Run a scenario's command in a process of its own, in `folder`, whose results are in `out`."""
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
+    names = [folder / "stdout", folder / "stderr"]
+    files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) for name in names]
+    child = os.fork()
+    if child == 0:
+        _be_command(scenario, folder, files, lambda: _injector(scenario, number, how, log))
+    hung, code = False, _wait(child)
+    if code is None:
+        hung = True
+        os.kill(child, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    left = [f"process {name}" for name in _wait_for_session(child)]
+    left += [f"file {name}" for name in os.listdir(temporary)]
+    for file in files:
+        os.close(file)
+    out, err = (name.read_bytes().decode("utf-8", "replace") for name in names)
+    return Outcome(code, out, err, hung, tuple(left))
+
+
+def _injector(scenario: Scenario, number: int, how: str, log: str) -> Injector:
+    if not scenario.module:
+        return Injector(number, how, log)
+    started: list[list[str]] = []
+
+    def wrap(command: list[str]) -> list[str]:
+        """Put an injector into the first process of the module in question."""
+        if scenario.module not in command or started:
+            return command
+        started.append(command)
+        at = command.index("-c")
+        extra = [str(HERE / "injector.py"), str(number), how or "none", log]
+        return [*command[:at], *extra, *command[at + 2 :]]
+
+    return Injector(0, spawned=wrap)
+
+
+def _be_command(
+    scenario: Scenario, folder: Path, files: list[int], injector: Callable[[], Injector]
+) -> None:
+    """The rest of a child's life."""
+    code = 70
+    try:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(files[0], 1)
+        os.dup2(files[1], 2)
+        sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
+        os.chdir(folder)
+        os.environ |= {"TMPDIR": str(folder / "temporary"), "COLUMNS": "200"}
+        import tempfile
+
+        tempfile.tempdir = None
+        warnings.resetwarnings()
+        from mmfl.cli import main
+
+        sys.argv = ["mmfl", *("out" if word == "OUT" else word for word in scenario.arguments)]
+        with intercept(injector()):
+            main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(child: int) -> int | None:
+    limit = time.monotonic() + SECONDS
+    while time.monotonic() < limit:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    return None
+
+
+def alive_in_session(session: int) -> list[str]:
+    """The processes of a session, as "number: command"."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        with suppress(OSError, ValueError):
+            text = Path(f"/proc/{name}/stat").read_text()
+            state, _, _, its = text.rpartition(")")[2].split()[:4]
+            if int(its) == session and state not in "ZX":
+                command = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ")
+                found.append(f"{name}: {command.decode(errors='replace')[:200]}")
+    return found
+
+
+def _wait_for_session(session: int) -> list[str]:
+    """The processes of a session that are still there after a moment; they are ended."""
+    limit = time.monotonic() + 5.0
+    while (left := alive_in_session(session)) and time.monotonic() < limit:
+        time.sleep(0.01)
+    for name in left:
+        with suppress(ProcessLookupError):
+            os.kill(int(name.partition(":")[0]), signal.SIGKILL)
+    return left
+
+
+def prepare(scenario: Scenario, folder: Path) -> Path:
+    """A folder with what a scenario starts from."""
+    made = folder / "prepared"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    (made / "small.toml").write_text(EXPERIMENT.replace("ENGINE", scenario.engine))
+    if scenario.stop:
+        log = folder / "log"
+        first = Scenario("prepare", _RUN, engine=scenario.engine)
+        run_command(first, made, log=str(log))
+        lines = log.read_text().splitlines()
+        shutil.rmtree(made / "out")
+        middle = [n for n, name in enumerate(lines, 1) if name == "rename"]
+        run_command(first, made, middle[len(middle) // 2], "kill")
+        assert (made / "out").is_dir()
+    return made
+
+
+def fingerprints(out: Path) -> dict[str, Any]:
+    """From a run's folder, below `out`, to its fingerprint and what it measured in each round."""
+    from mmfl.runs import Run
+
+    found = {}
+    for database in sorted(out.glob("**/run.sqlite")):
+        run = Run.load(database.parent)
+        told = json.dumps([run.fingerprint, run.status, run.rounds, run.history, run.tasks])
+        found[str(database.parent.relative_to(out))] = told
+    return found

@@ -1,0 +1,57 @@
+"""Commands that change an experiment's keys: what is no option may be one of those."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+from typer.core import TyperCommand
+
+__all__ = ["ExperimentCommand"]
+
+
+class ExperimentCommand(TyperCommand):
+    """A command with --set: ``--rounds 3`` gets the hint that it is ``--set rounds=3``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; a key of the experiment as an option is a mistake with a hint."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.lstrip("-")
+            key = next(_ways_to(name.replace("-", "_")), None)
+            if key is None:
+                raise
+            change = shlex.quote(f"{key}={_value(given, error.option_name)}")
+            said = f"No such option: {error.option_name}. Did you mean --set {change}?"
+            raise click.UsageError(said, ctx) from None
+
+
+def _value(words: list[str], option: str) -> str:
+    """What was given for an option that there is not."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == option:
+            return value if equals else next(iter(words[place + 1 : place + 2]), "...")
+    return "..."
+
+
+def _ways_to(name: str) -> Iterator[str]:
+    """The keys of an experiment that end in this name, the shortest first."""
+    from mmfl.experiment import Experiment
+
+    schema = Experiment.json_schema()
+    tables = {key: _keys(inner, schema["$defs"]) for key, inner in schema["properties"].items()}
+    yield from (key for key in tables if key == name)
+    yield from (f"{key}.{name}" for key, names in tables.items() if name in names)
+
+
+def _keys(part: Mapping[str, Any], known: Mapping[str, Any]) -> set[str]:
+    """The keys of a table that a part of the schema describes."""
+    if "$ref" in part:
+        part = known[part["$ref"].rsplit("/", 1)[1]]
+    found = {*part.get("properties", {})} - {"kind"}
+    return found.union(*(_keys(choice, known) for choice in part.get("anyOf", ())))

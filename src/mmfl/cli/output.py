@@ -1,0 +1,92 @@
+"""Files that a command writes: never its own input, and nothing that exists unless it is told to.
+
+What cannot be written is refused before the work begins; see `new_file` for how it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from mmfl.errors import InputError, StoreError
+
+__all__ = ["Figure", "Force", "check_figure", "check_out", "output"]
+
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist (never the input).")]
+Figure = Annotated[Path | None, typer.Option(help="Draw a figure: .png, .svg or .pdf.")]
+
+
+def check_out(path: Path | None, *, inputs: Iterable[Path], force: bool) -> None:
+    """Refuse an --out that is one of the inputs, or that exists and may not be replaced."""
+    if path is None:
+        return
+    _refuse_inputs(path, inputs, "--out")
+    _refuse_existing(path, "--out", force=force)
+
+
+def _refuse_existing(path: Path, option: str, *, force: bool) -> None:
+    try:
+        kind = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    if stat.S_ISLNK(kind) and path.exists():
+        kind = path.stat().st_mode
+    if stat.S_ISDIR(kind):
+        raise StoreError(f"{option}: {str(path)!r} is a folder; name a file")
+    if not (force or stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)):  # /dev/stdout loses nothing
+        raise StoreError(
+            f"{option}: {str(path)!r} exists already; name another file, or replace it with --force"
+        )
+
+
+def check_figure(
+    path: Path | None, *, inputs: Iterable[Path], force: bool, out: Path | None = None
+) -> None:
+    """Refuse a --figure that cannot be drawn, or that would take the place of something else."""
+    if path is None:
+        return
+    from mmfl.report.figures import check_path
+
+    check_path(path)
+    _refuse_inputs(path, inputs, "--figure")
+    if out is not None and _same(path, out):
+        raise InputError(f"--figure and --out are the same file, {str(path)!r}")
+    _refuse_existing(path, "--figure", force=force)
+
+
+@contextmanager
+def output(path: Path, *, force: bool, folders: bool = False) -> Iterator[TextIO]:
+    """A file to write text into; one sentence if that fails. `folders`: whether to make its own."""
+    from mmfl.system.files import new_file
+
+    try:
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with new_file(path, replace=force) as file:
+            yield file
+    except OSError as error:
+        raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
+
+
+def _refuse_inputs(path: Path, inputs: Iterable[Path], option: str) -> None:
+    for given in inputs:
+        if _same(path, given):
+            raise InputError(f"{option}: {str(path)!r} is the input; name another file")
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, be it by links or by another spelling."""
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False

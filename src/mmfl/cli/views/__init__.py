@@ -1,0 +1,3 @@
+"""What commands show: tables and progress."""
+
+__all__: list[str] = []

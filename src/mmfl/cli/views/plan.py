@@ -1,0 +1,142 @@
+"""What a person sees of a plan: a table, scenario by scenario, and what to know about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mmfl.cli.views.auction import show_columns, terminal
+from mmfl.report import amount, amounts, number
+
+if TYPE_CHECKING:
+    from mmfl.planning import Estimate, Outlook, Plan, Reach, Scenario
+
+__all__ = ["show_plan"]
+
+_MARK = "*"
+
+
+def show_plan(plan: Plan) -> None:
+    """A block of rows for each alpha and budget, a row for each task."""
+    console = terminal()
+    console.print(_head(plan), soft_wrap=True)
+    show_columns(console, *_table(plan))
+    for note in (*_notes(plan), *plan.notes):
+        console.print(note, soft_wrap=True)
+
+
+def _head(plan: Plan) -> str:
+    known = {
+        "runs": f"the curves of {len(plan.runs)} run{'s' * (len(plan.runs) > 1)}",
+        "difficulty": "as given",
+        "equal": "all the same",
+    }[plan.source]
+    return f"{plan.rounds} rounds, {plan.draws} draws of each; how hard the tasks are: {known}"
+
+
+def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
+    columns: list[tuple[str, Callable[[Outlook], str]]] = []
+    if plan.scenarios[0].spent is not None:
+        columns += [
+            ("recruited", lambda o: _number(o.take_up, 1)),
+            ("recruits\nnobody", lambda o: _percent(o.nobody)),
+            ("spent", lambda o: ""),
+        ]
+    columns += [
+        ("clients\na round", lambda o: _number(o.clients, 2)),
+        ("share\nof turns", lambda o: f"{o.share.mean:.0%}"),
+        ("starved\nrounds", lambda o: _percent(o.starved)),
+    ]
+    if plan.source == "runs":
+        columns.append(("final\nmetric", _metric))
+        if any(o.reach for o in plan.scenarios[0].tasks.values()):
+            columns.append((_reach_title(plan), lambda o: _reach(o.reach, plan)))
+    rows = []
+    spends = amounts([s.spent.mean if s.spent else None for s in plan.scenarios])
+    place = [title for title, _ in columns].index("spent") if plan.scenarios[0].spent else 0
+    for scenario, spent in zip(plan.scenarios, spends, strict=True):
+        label = _label(scenario)
+        if label or scenario.spent is not None:
+            head = [""] * len(columns)
+            if scenario.spent is not None:
+                head[place] = spent
+            rows.append([label or "all tasks", *head])
+        for task, outlook in scenario.tasks.items():
+            rows.append([f"  {task}", *(cell(outlook) for _, cell in columns)])
+    return ["", *(title for title, _ in columns)], rows
+
+
+def _label(scenario: Scenario) -> str:
+    parts = []
+    if scenario.alpha is not None:
+        parts.append(f"alpha {scenario.alpha:g}")
+    if scenario.budget is not None:
+        parts.append(f"budget {amount(scenario.budget)}")
+    return ", ".join(parts)
+
+
+def _number(value: Estimate | None, decimals: int) -> str:
+    return "-" if value is None or math.isnan(value.mean) else f"{value.mean:.{decimals}f}"
+
+
+def _percent(value: Estimate | None) -> str:
+    if value is None:
+        return "-"
+    return "0%" if not value.mean else f"{value.mean:.1%}"
+
+
+def _metric(outlook: Outlook) -> str:
+    if outlook.metric is None:
+        return "-"
+    return number(outlook.metric.mean, 3) + _MARK * (outlook.extrapolated > 0.5)
+
+
+def _targets(plan: Plan) -> dict[str, float]:
+    """By task, what it is to reach."""
+    outlooks = plan.scenarios[0].tasks.items()
+    return {task: o.reach.target for task, o in outlooks if o.reach is not None}
+
+
+def _reach_title(plan: Plan) -> str:
+    targets = set(_targets(plan).values())
+    return f"rounds\nto {number(targets.pop(), 2) if len(targets) == 1 else 'target'}"
+
+
+def _reach(reach: Reach | None, plan: Plan) -> str:
+    """The median, and the range from a tenth to nine tenths of the draws."""
+    if reach is None:
+        return "-"
+    if math.isinf(reach.low):
+        return f">{plan.rounds}"
+    ends = [
+        f"{end:.0f}" if math.isfinite(end) else f">{plan.rounds}"
+        for end in (reach.median, reach.low, reach.high)
+    ]
+    return f"{ends[0]} ({ends[1]}-{ends[2]}){_MARK * (reach.extrapolated > 0.5)}"
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    outlooks = [o for scenario in plan.scenarios for o in scenario.tasks.values()]
+    errors = [f"clients {_largest([o.clients for o in outlooks]):.2g}"]
+    errors.append(f"starving {_largest([o.starved for o in outlooks]):.1%}")
+    hired = [o.take_up for o in outlooks if o.take_up is not None]
+    if hired:
+        errors.append(f"recruited {_largest(hired):.2g}")
+        spent = [s.spent for s in plan.scenarios if s.spent is not None]
+        errors.append(f"spent {_largest(spent):.2g}")
+    if plan.draws > 1:
+        yield f"Means over draws; the largest standard errors: {', '.join(errors)}."
+    targets = _targets(plan)
+    if targets:
+        aims = ", ".join(f"{task} {number(target, 2)}" for task, target in targets.items())
+        yield (
+            f"Rounds until the target is reached ({aims}): median (a tenth to nine tenths of the "
+            f"draws); >{plan.rounds}: not within {plan.rounds} rounds."
+        )
+    if any(o.extrapolated > 0.5 or (o.reach and o.reach.extrapolated > 0.5) for o in outlooks):
+        yield f"{_MARK}: extrapolated, with more work than the runs have done."
+
+
+def _largest(values: Sequence[Estimate]) -> float:
+    return max((v.error for v in values if not math.isnan(v.error)), default=0.0)

@@ -1,0 +1,203 @@
+"""What a person sees of a run: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Set
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from mmfl.errors import printable
+from mmfl.objectives import METRICS
+from mmfl.report import amount
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+    from mmfl.loop import RoundRecord
+    from mmfl.runs import Hiring, Run
+
+__all__ = ["View", "faults_table", "hiring_line", "hiring_table", "results_table", "troubles"]
+
+
+class View:
+    """Shows records as they come; a context, so that a terminal is always left in order."""
+
+    def __init__(self, experiment: Experiment, stream: TextIO, *, quiet: bool) -> None:
+        self._rounds = experiment.rounds
+        self._console = Console(file=stream, quiet=quiet, highlight=False, markup=False)
+        self._live: Live | None = None
+        self._turns = {task.name: 0 for task in experiment.tasks}
+        kinds = {METRICS.kind_of(task.metric) for task in experiment.resolved().tasks}
+        self._title = _title(kinds)
+        self._failures = 0
+        self._start = time.monotonic()
+        self._after = 0
+
+    def __enter__(self) -> View:
+        if self._console.is_terminal and not self._console.quiet:
+            self._live = Live(Text("starting ..."), console=self._console, refresh_per_second=8)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+    def started(self, folder: Path, after: int) -> None:
+        """A run begins, or goes on after a round."""
+        self._start, self._after = time.monotonic(), after
+        if after >= self._rounds:
+            self._console.print(f"{folder} is finished: nothing is left to do", soft_wrap=True)
+        elif after:
+            self._console.print(f"{folder} goes on after round {after}", soft_wrap=True)
+
+    def recruited(self, hiring: Hiring | None) -> None:
+        """What the auction decided, before the first round."""
+        if hiring is not None:
+            self._console.print(hiring_table(hiring))
+            self._console.print(hiring_line(hiring), soft_wrap=True)
+
+    def show(self, record: RoundRecord) -> None:
+        """One more round is done."""
+        self._failures += _failed(record)
+        for task, clients in record.clients.items():
+            self._turns[task] += clients
+        if self._live is not None:
+            self._live.update(self._picture(record))
+        else:
+            self._console.print(self._line(record), soft_wrap=True)
+
+    def close_with(self, run: Run) -> None:
+        """The result, after the last round."""
+        self._console.print(results_table(run))
+        if run.hiring is not None:
+            self._console.print(hiring_line(run.hiring), soft_wrap=True)
+        if run.faults:
+            self._console.print(faults_table(run))
+        for line in troubles(run):
+            self._console.print(line, soft_wrap=True)
+        self._console.print(
+            f"{run.rounds} rounds in {run.seconds:.1f} s (training {run.seconds_train:.1f} s, "
+            f"measuring {run.seconds_evaluate:.1f} s) after {run.seconds_setup:.1f} s of set-up"
+            f"\nstored in {run.folder}, fingerprint {run.fingerprint[:16]}",
+            soft_wrap=True,
+        )
+
+    def _line(self, record: RoundRecord) -> str:
+        width = len(str(self._rounds))
+        tasks = "  ".join(
+            f"{task} {_share(record.metric[task])} ({record.clients[task]})"
+            for task in record.tasks
+        )
+        failed = f"  failed {_failed(record)}" if _failed(record) else ""
+        return (
+            f"round {record.round:>{width}}/{self._rounds}  {tasks}  {record.seconds:.2f} s{failed}"
+        )
+
+    def _picture(self, record: RoundRecord) -> Group:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("task")
+        for title in (self._title, "difficulty", "clients", "turns"):
+            table.add_column(title, justify="right")
+        wide = self._console.width >= 80
+        for task in record.tasks:
+            metric = record.metric[task]
+            row = (_share(metric), _share(record.difficulty[task]))
+            turns = (str(record.clients[task]), str(self._turns[task]))
+            part = 0 if math.isnan(metric) else min(max(metric, 0), 1)
+            bar = (ProgressBar(total=1, completed=part, width=24),) if wide else ()
+            table.add_row(task, *row, *turns, *bar)
+        gone = time.monotonic() - self._start
+        left = gone / (record.round - self._after) * (self._rounds - record.round)
+        failed = f", {self._failures} client turns failed" if self._failures else ""
+        head = f"round {record.round} of {self._rounds}, {gone:.0f} s, {left:.0f} s left{failed}"
+        return Group(Text(head), table)
+
+
+def results_table(run: Run) -> Table:
+    """Per task and over tasks, on the test split."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("task")
+    for title in (_title({kind for kind, _ in run.metrics.values()}), "loss", "turns"):
+        table.add_column(title, justify="right")
+    for name, task in run.tasks.items():
+        table.add_row(name, _share(task["metric"]), _share(task["loss"]), str(task["clients"]))
+    table.add_row("worst", _share(run.worst), "", "")
+    table.add_row("mean", _share(run.mean), "", "")
+    table.add_row("variance", _share(run.variance), "", "")
+    return table
+
+
+def faults_table(run: Run) -> Table:
+    """What was made to go wrong, and what came of it."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("fault")
+    for title in ("injected", "lost", "refused", "accepted"):
+        table.add_column(title, justify="right")
+    for kind, tally in run.faults.items():
+        numbers = (tally.injected, tally.lost, tally.refused, tally.accepted)
+        table.add_row(kind, *(f"{number:,}" for number in numbers))
+    return table
+
+
+def hiring_table(hiring: Hiring) -> Table:
+    """What the auction did for each task."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("recruited for")
+    for title in ("willing", "take-up", "price", "spend"):
+        table.add_column(title, justify="right")
+    for name, task in hiring.tasks.items():
+        price = "its bid" if task.price is None and task.winners else _share(task.price)
+        numbers = (amount(task.take_up), price, amount(task.spend))
+        table.add_row(name, f"{task.willing:,}", *numbers)
+    return table
+
+
+def hiring_line(hiring: Hiring) -> str:
+    """What the auction cost, in one line."""
+    of = "" if hiring.budget is None else f" of {amount(hiring.budget)}"
+    paid = "" if hiring.paid is None else f"; {amount(hiring.paid)} was paid"
+    return printable(
+        f"{hiring.mechanism}: {amount(hiring.spent)}{of} is promised, min take-up "
+        f"{amount(hiring.min_take_up)}{paid}"
+    )
+
+
+def _title(kinds: Set[str]) -> str:
+    """What a column of metrics is called: by their kind, if they are of one kind."""
+    return next(iter(kinds)) if len(kinds) == 1 else "metric"
+
+
+def troubles(run: Run) -> list[str]:
+    """What a person should know beside the results."""
+    lines = []
+    if run.reason:
+        lines.append(f"failed: {run.reason}")
+    if run.inexact:
+        lines.append(f"not bit-exact: {run.inexact}")
+    if run.failures:
+        lines.append(f"{run.failures} client turns failed, most often for this: {run.complaint}")
+    if run.quarantined:
+        lines.append(f"{run.quarantined} clients are in quarantine after the last round")
+    for name, turns in run.outcomes.items():
+        if run.rounds and not turns.trained:
+            lines.append(f"task {name!r} never trained: {turns.why}")
+    if not run.verifiable:
+        lines.append("cannot be verified (written by an older mmfl)")
+    return [printable(line) for line in lines]
+
+
+def _failed(record: RoundRecord) -> int:
+    """What came to nothing; what is sent twice does not."""
+    return sum(failure.reason != "duplicate" for failure in record.failures)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"

@@ -1,0 +1,20 @@
+"""Many runs: variants of an experiment over seeds, several at a time; what is finished is kept."""
+
+from mmfl.comparison.comparison import Comparison, compare
+from mmfl.comparison.planned import Event, Failed, OtherRunError, Planned, Step
+from mmfl.comparison.processes import Jobs
+from mmfl.comparison.variants import read_jobs, read_seeds, read_vary
+
+__all__ = [
+    "Comparison",
+    "Event",
+    "Failed",
+    "Jobs",
+    "OtherRunError",
+    "Planned",
+    "Step",
+    "compare",
+    "read_jobs",
+    "read_seeds",
+    "read_vary",
+]

@@ -1,0 +1,237 @@
+"""Several variants of an experiment over several seeds; finished runs are kept.
+
+OUT/<variant>/seed-<n>/       one run directory each
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from mmfl.comparison.planned import (
+    DamagedRunError,
+    Event,
+    Failed,
+    Hashes,
+    OtherRunError,
+    Planned,
+    Step,
+    firsts,
+    holds,
+    name_error,
+)
+from mmfl.comparison.processes import Jobs, jobs_for, sweep
+from mmfl.comparison.series import Series
+from mmfl.errors import InputError, MmflError, MmflWarning, SweepError
+from mmfl.experiment import Experiment
+from mmfl.objectives import METRICS
+from mmfl.runs import Run, check_folder, environment_now, made_with, mixed, mixture
+
+__all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare"]
+
+_NAMED = 3
+"""How many runs that failed a sentence names."""
+
+
+class Comparison:
+    """What is to be run, seed after seed, so that differences can be paired early.
+
+    Attributes:
+        out: The folder that holds all runs.
+        runs: In the order in which they are run.
+        failed: From variant and seed to why that run failed: those that `go` has tried, and those
+            that were found damaged.
+    """
+
+    def __init__(
+        self,
+        experiments: Mapping[str, Experiment],
+        seeds: Sequence[int],
+        out: str | Path,
+        *,
+        data_dir: str | Path | None = None,
+    ) -> None:
+        """Plan it; nothing is run or written yet.
+
+        Args:
+            experiments: From a variant's name to its experiment; the first is what the others are
+                compared with. Their seeds are not used.
+            seeds: Each variant is run once with each.
+            out: The folder for all runs. What it holds already and is finished is kept, if it is
+                of these experiments, of this data and of the same files. (Code of yours is not
+                looked into.) Runs of another version or processor are kept with a warning.
+            data_dir: Folder of npz files; by default what MMFL_DATA says.
+        """
+        if not experiments or not seeds:
+            raise InputError("a comparison needs at least one variant and one seed")
+        _refuse_unlike(experiments)
+        slugs = {name: _slug(name) for name in experiments}
+        for name, slug in slugs.items():
+            twin = next((n for n, s in slugs.items() if s == slug and n != name), None)
+            if twin is not None:
+                raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
+        self.out = Path(out)
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        hashes = Hashes(self._data_dir)
+        runs, kept = [], []
+        for seed in dict.fromkeys(seeds):
+            for name, variant in experiments.items():
+                experiment = dataclasses.replace(variant, seed=seed)
+                folder = self.out / slugs[name] / f"seed-{seed}"
+                check_folder(folder)
+                run = Planned(name, experiment, folder, done=False)
+                try:
+                    found = holds(folder, experiment, hashes)
+                except DamagedRunError as error:
+                    runs.append(dataclasses.replace(run, damage=name_error(run, error)))
+                    continue
+                kept += [] if found is None else [found.made_with]
+                runs.append(dataclasses.replace(run, done=found is not None))
+        self.runs = tuple(runs)
+        self.failed = self._damaged()
+        self._told: set[str] = set()
+        missing = sum(run.missing for run in runs)
+        self._warn_of([*kept, *[made_with(environment_now())] * missing])
+
+    def _damaged(self) -> dict[tuple[str, int], Exception]:
+        """The runs that were damaged before, as `failed` has them."""
+        return {(r.variant, r.experiment.seed): r.damage for r in self.runs if r.damage is not None}
+
+    @property
+    def todo(self) -> int:
+        """How many rounds are still to be run."""
+        return sum(run.experiment.rounds for run in self.runs if run.missing)
+
+    def jobs(self, asked: Jobs = "auto") -> int:
+        """How many runs `go` does at the same time, if that is asked for."""
+        return jobs_for([run for run in self.runs if run.missing], asked)
+
+    def go(self, jobs: Jobs = "auto") -> Generator[tuple[Planned, Event], None, None]:
+        """Run what is missing; yields each round, and None when a run is over (or was before).
+
+        Which runs are done at the same time has no influence on them. A run that fails is yielded
+        as `Failed` and leaves the others alone; when they are over, a `SweepError` names it. So is
+        a run that is there and damaged, which is left as it is. A mistake that shows before any run
+        starts is raised at once.
+
+        Args:
+            jobs: How many at the same time, each in a process of its own with its share of the
+                workers; 1 does them here, one after the other. "auto": about as many as the local
+                engine has workers, else 1 (see `mmfl.comparison.processes`).
+        """
+        number = self.jobs(jobs)
+        self.failed = self._damaged()
+        yield from ((run, None) for run in self.runs if run.done)
+        yield from ((run, Failed(run.damage)) for run in self.runs if run.damage is not None)
+        todo = [run for run in self.runs if run.missing]
+        made = sweep(todo, number, self._data_dir) if number > 1 else self._go(todo)
+        with closing(made) as events:
+            for run, event in events:
+                if isinstance(event, Failed):
+                    self.failed[run.variant, run.experiment.seed] = event.error
+                yield run, event
+        if self.failed:
+            raise self._error()
+
+    def _go(self, todo: Sequence[Planned]) -> Generator[tuple[Planned, Event], None, None]:
+        """Run after run; a mistake in a later variant is found before any runs."""
+        with closing(Series(self._data_dir)) as series:
+            for run in firsts(todo):
+                try:
+                    series.check(run.experiment)
+                except MmflError as error:
+                    raise name_error(run, error) from error
+            for run in todo:
+                end: Event = None
+                try:
+                    with closing(series.run(run.experiment, run.folder)) as steps:
+                        for step in steps:
+                            yield run, step
+                except Exception as error:
+                    end = Failed(name_error(run, error))
+                yield run, end
+
+    def _error(self) -> SweepError:
+        """One sentence about the runs that failed, and tracebacks of errors that are not ours."""
+        errors = [*self.failed.values()]
+        first = "; ".join(map(str, errors[:_NAMED]))
+        more = f"; and {len(errors) - _NAMED} more" if len(errors) > _NAMED else ""
+        made = SweepError(f"{len(errors)} of {len(self.runs)} runs failed: {first}{more}")
+        for note in [note for error in errors for note in getattr(error, "__notes__", ())]:
+            made.add_note(note)
+        return made
+
+    def results(self) -> dict[str, dict[int, Run]]:
+        """From variant and seed to the finished run; those that `go` saw fail are left out."""
+        found: dict[str, dict[int, Run]] = {}
+        for planned in self.runs:
+            by_seed = found.setdefault(planned.variant, {})
+            if (planned.variant, planned.experiment.seed) not in self.failed:
+                by_seed[planned.experiment.seed] = Run.load(planned.folder)
+        self._warn_of([run.made_with for runs in found.values() for run in runs.values()])
+        return found
+
+    def _warn_of(self, runs: Sequence[Mapping[str, str]]) -> None:
+        """Warn, once for each kind, if runs were not made with the same versions and processor."""
+        for name, counts in mixed(runs).items():
+            if name not in self._told:
+                self._told.add(name)
+                said = f"{str(self.out)!r}: {mixture(name, counts)}"
+                warnings.warn(said, MmflWarning, stacklevel=3)
+
+
+def compare(
+    experiments: Mapping[str, Experiment],
+    seeds: Sequence[int],
+    out: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    jobs: Jobs = "auto",
+) -> dict[str, dict[int, Run]]:
+    """Run every variant with every seed, as far as `out` does not hold it; all runs by name, seed.
+
+    If runs fail, the others are finished and stored; then a `SweepError` names those that failed.
+
+    Args:
+        experiments: From a variant's name to its experiment.
+        seeds: Each variant is run once with each.
+        out: The folder for all runs.
+        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        jobs: How many runs at the same time; see `Comparison.go`.
+    """
+    comparison = Comparison(experiments, seeds, out, data_dir=data_dir)
+    for _ in comparison.go(jobs):
+        pass
+    return comparison.results()
+
+
+def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
+    """Variants must be alike in what their numbers mean, and in the engine that serves them all."""
+    first, *others = (experiment.resolved() for experiment in experiments.values())
+    for other in others:
+        if [task.name for task in other.tasks] != [task.name for task in first.tasks]:
+            raise InputError("variants must have the same tasks, in the same order")
+        for one, task in zip(first.tasks, other.tasks, strict=True):
+            if one.metric != task.metric:
+                raise InputError(
+                    f"variants must judge task {task.name!r} by the same metric, got "
+                    f"{METRICS.dump(one.metric)} and {METRICS.dump(task.metric)}"
+                )
+        if other.engine != first.engine:
+            raise InputError("variants share one engine, so its settings cannot be varied")
+
+
+def _slug(name: str) -> str:
+    """A variant's name as a folder's; a long one ends in a hash, so that no two are the same."""
+    slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
+    if not slug:
+        raise InputError(f"a variant's name must have a letter or a digit, got {name!r}")
+    if len(slug.encode()) > 100:
+        start = slug.encode()[:90].decode(errors="ignore")
+        slug = f"{start}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return slug

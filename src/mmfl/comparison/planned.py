@@ -1,0 +1,188 @@
+"""What a comparison is to run, and whether a folder holds it already."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mmfl.config import dump
+from mmfl.errors import ConfigError, MmflError, StoreError, one_line
+from mmfl.experiment import Experiment, Shelf
+from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
+from mmfl.system.files import SETTINGS, read_text
+from mmfl.system.memory import ran_out
+
+__all__ = [
+    "DamagedRunError",
+    "Event",
+    "Failed",
+    "Hashes",
+    "OtherRunError",
+    "Planned",
+    "Step",
+    "firsts",
+    "holds",
+    "name_error",
+]
+
+
+class OtherRunError(StoreError):
+    """A folder holds a run of something else."""
+
+
+class DamagedRunError(StoreError):
+    """A folder holds a run that is not what the run wrote, or that cannot be read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Planned:
+    """One run of a comparison.
+
+    Attributes:
+        variant: The variant's name.
+        experiment: With its seed.
+        folder: Where it is, or will be, stored.
+        done: Whether it was finished before.
+        damage: Why what the folder holds cannot be used; None if it can. The run counts as failed,
+            and its folder is left as it is.
+    """
+
+    variant: str
+    experiment: Experiment
+    folder: Path
+    done: bool
+    damage: Exception | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether it is still to be run."""
+        return not self.done and self.damage is None
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return f"{self.variant}, seed {self.experiment.seed}"
+
+
+def firsts(runs: Iterable[Planned]) -> list[Planned]:
+    """The first run of each variant."""
+    found: dict[str, Planned] = {}
+    for run in runs:
+        found.setdefault(run.variant, run)
+    return list(found.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What is told of a run's round; everything is in the run's directory.
+
+    Attributes:
+        round: t.
+        metric: By task: its metric on the test split as last measured; NaN before.
+    """
+
+    round: int
+    metric: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """A run failed; the others go on.
+
+    Attributes:
+        error: Why; its message names the run.
+    """
+
+    error: Exception
+
+
+Event = Step | Failed | None
+"""What happens to a run: a round is done, the run failed, or (None) the run is over."""
+
+
+def name_error(run: Planned, error: Exception) -> Exception:
+    """What went wrong in a run, said to be this run's; with its traceback if it is not ours."""
+    if isinstance(error, MmflError):
+        return type(error)(f"{run.name}: {error}")
+    said = ran_out(error) or f"{type(error).__name__}: {error}"
+    named = RuntimeError(one_line(f"{run.name}: {said}"))
+    named.add_note("".join(traceback.format_exception(error)))
+    return named
+
+
+class Hashes:
+    """The hashes of experiments' data, each data set read once and only if it is asked for."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        self._known: list[tuple[tuple[object, ...], dict[str, str]]] = []
+
+    def of(self, experiment: Experiment) -> dict[str, str]:
+        """From task name (and "recruitment.bids") to SHA-256."""
+        sets = tuple((task.name, task.dataset) for task in experiment.tasks)
+        found = next((hashes for known, hashes in self._known if known == sets), None)
+        if found is None:
+            found = Shelf(self._data_dir).hashes(experiment)
+            self._known.append((sets, found))
+        return found | experiment.files()
+
+
+def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
+    """The run, if a folder holds it, finished; what is not this experiment's is refused.
+
+    `DamagedRunError` if the run is not what was written.
+    """
+    if not folder.exists() or (unsigned(folder) and not lives(folder)):
+        return None
+    try:
+        found = Run.load(folder)
+    except StoreError as error:
+        is_run = is_marked(folder) or (folder / DATABASE).exists()
+        if is_run and not lives(folder):
+            raise DamagedRunError(f"{error}; it is left as it is") from None
+        raise
+    if found.status == "running":
+        raise StoreError(f"{str(folder)!r} is being run by another process")
+    if not _stored_is(experiment, folder / "experiment.toml"):
+        raise OtherRunError(
+            f"{str(folder)!r} holds a run of another experiment; choose another folder"
+        )
+    if found.status != "finished":
+        return None
+    ours = hashes.of(experiment)
+    other = [name for name, was in found.data.items() if was != ours.get(name)]
+    for name in other:
+        if not ours.get(name, name):
+            experiment.file_hash(name)  # says why it cannot be read
+    if other:
+        raise OtherRunError(
+            f"{str(folder)!r} holds a run on other data than {_what(other[0], experiment)} has "
+            "now; choose another folder"
+        )
+    return found
+
+
+def _what(name: str, experiment: Experiment) -> str:
+    """How to call data: by its task, or a file by the key that names it."""
+    return f"task {name!r}" if any(task.name == name for task in experiment.tasks) else name
+
+
+def _stored_is(experiment: Experiment, path: Path) -> bool:
+    """Whether a stored file describes this experiment (engines aside)."""
+    experiment = experiment.resolved()
+    try:
+        text = read_text(path, limit=SETTINGS)
+        table = tomllib.loads(text)
+        aside = {"engine": None, "checkpoints": None}
+        if {**table, **aside} == {**dump(experiment), **aside}:
+            return True
+        stored = Experiment.from_toml(text)
+        stored = dataclasses.replace(stored, engine=experiment.engine)
+        return dataclasses.replace(stored, checkpoints=experiment.checkpoints) == experiment
+    except OSError as error:
+        raise DamagedRunError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError, ConfigError):
+        return False

@@ -1,0 +1,118 @@
+"""A process that does runs of a comparison: ``python -m mmfl.comparison.process SOCKET``.
+
+`mmfl.comparison.processes` is the other end; SOCKET is the number of a file that is open.
+After {"command", "data_dir", "workers"} come requests:
+
+    {"do": "check", "experiment", "folder"}      all that can go wrong before the first round
+    {"do": "run", "experiment", "folder"}        the run
+
+Each is answered by {"over": true}, with "error" and its "kind" (or its "trace", where it is none of
+ours) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
+
+When the socket is closed the run is stopped where it is, marked as such, and the process ends. If
+the other end is dead, that may take `processes.GRACE` seconds (`mmfl.system.guard`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from contextlib import closing, suppress
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from mmfl.comparison.series import Series
+from mmfl.errors import MmflError, MmflWarning
+from mmfl.experiment import Experiment
+from mmfl.system import calls
+from mmfl.system.child import Message
+
+__all__: list[str] = []
+
+_STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class Sweeper:
+    """Does what it is asked, one request after the other."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def serve(self, requests: SimpleQueue[Message]) -> None:
+        """Answer until this is interrupted."""
+        start = requests.get()
+        sys.argv = start["command"]  # what a run's directory says it was made by
+        data_dir = start["data_dir"]
+        folder = None if data_dir is None else Path(data_dir)
+        with closing(Series(folder, workers=start["workers"])) as series:
+            while True:
+                self._tell({"over": True} | self._answer(series, requests.get()))
+
+    def warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        """Let the other side show a warning."""
+        name = "" if issubclass(category, MmflWarning) else f"{category.__name__}: "
+        self._tell({"warning": f"{name}{' '.join(str(message).split())}"})
+
+    def _answer(self, series: Series, request: Message) -> Message:
+        try:
+            # Imports were allowed or refused on the other side.
+            experiment = Experiment.from_toml(request["experiment"], allow_imports=True)
+            if request["do"] == "check":
+                series.check(experiment)
+            else:
+                with closing(series.run(experiment, Path(request["folder"]))) as steps:
+                    for step in steps:
+                        self._tell(dataclasses.asdict(step))
+        except MmflError as error:
+            ours = (cls.__name__ for cls in type(error).__mro__ if cls.__module__ == "mmfl.errors")
+            return {"error": str(error), "kind": next(ours)}
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            return {"error": said, "trace": traceback.format_exc()}
+        return {}
+
+    def _tell(self, message: Message) -> None:
+        with suppress(OSError):  # nobody is there: `_listen` is about to interrupt us
+            calls.send(self._connection, json.dumps(message).encode())
+
+
+def _listen(connection: Connection, requests: SimpleQueue[Message]) -> None:
+    """Pass requests on; in the end, interrupt whatever the main thread is doing."""
+    with suppress(EOFError, OSError):
+        while True:
+            requests.put(json.loads(calls.receive(connection)))
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _stop(number: int, frame: object) -> None:
+    for other in _STOPS:  # once is enough: let it tidy up
+        signal.signal(other, signal.SIG_IGN)
+    raise KeyboardInterrupt(number)
+
+
+def main() -> None:
+    """Serve on the socket whose file number is the first argument."""
+    for number in _STOPS:
+        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, _stop)
+    connection = Connection(int(sys.argv[1]))
+    requests: SimpleQueue[Message] = SimpleQueue()
+    sweeper = Sweeper(connection)
+    warnings.showwarning = sweeper.warn
+    try:
+        calls.start_thread(partial(_listen, connection, requests), "listen")
+        sweeper.serve(requests)
+    except KeyboardInterrupt as stop:
+        sys.exit(128 + (stop.args[0] if stop.args else signal.SIGINT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Runs one after the other on one engine: workers, and the data that runs share, stay."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmfl.comparison.planned import Hashes, Step, holds
+from mmfl.experiment import Local
+from mmfl.loop import Population
+from mmfl.runs import clear_beginning, stored_rounds
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Engine, Experiment
+
+__all__ = ["Series"]
+
+
+class Series:
+    """The engine is opened for the first run, and serves all others."""
+
+    def __init__(self, data_dir: Path | None, *, workers: int | None = None) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            data_dir: Folder of npz files; by default what MMFL_DATA says.
+            workers: How many the local engine gets instead of what its settings say, which are
+                stored as they are.
+        """
+        self._data_dir = data_dir
+        self._workers = workers
+        self._hashes = Hashes(data_dir)
+        self._engine: Engine | None = None
+
+    def check(self, experiment: Experiment) -> None:
+        """Do all that can go wrong before the first round."""
+        fresh = self._engine is None
+        engine = self._opened(experiment)
+        known = not fresh and engine.experiment.world == experiment.resolved().world
+        engine.prepare(experiment)
+        Population.of(engine.federation, engine.experiment)
+        if not known:
+            engine.initial()
+
+    def run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
+        """Run it to its end, from where it was, unless the folder holds it, finished."""
+        if holds(folder, experiment, self._hashes) is not None:
+            return  # another process was faster
+        engine = self._opened(experiment)
+        try:
+            with stored_rounds(experiment, folder, engine=engine, resume=True) as todo:
+                for _, record in todo:
+                    yield Step(record.round, record.metric)
+        except (GeneratorExit, KeyboardInterrupt):
+            clear_beginning(folder)
+            raise
+        except BaseException:
+            self.close()  # whatever state the engine is in, the next run does not get it
+            raise
+
+    def close(self) -> None:
+        """End the engine."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _opened(self, experiment: Experiment) -> Engine:
+        if self._engine is None:
+            settings = experiment.engine
+            if self._workers is not None and isinstance(settings, Local):
+                settings = dataclasses.replace(settings, workers=self._workers)
+            self._engine = settings.open(experiment, data_dir=self._data_dir)
+        return self._engine

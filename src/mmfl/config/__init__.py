@@ -1,0 +1,46 @@
+"""How configuration becomes values and back: components, families, and one sentence per mistake.
+
+A *component* is a frozen value whose fields are its hyper-parameters: it prints, compares, hashes
+and pickles. A *family* is one literal table of kinds of components. A user's own class or function
+is imported only inside a block of `imports_allowed`: a configuration must not run code by surprise.
+"""
+
+from mmfl.config.components import (
+    Count,
+    Finite,
+    Flag,
+    Natural,
+    NonNegative,
+    Positive,
+    Share,
+    Text,
+    component,
+)
+from mmfl.config.family import Family, dump, parse
+from mmfl.config.imports import OwnFunction, imports_allowed
+from mmfl.config.messages import problem, short
+from mmfl.config.schema import one_or_several
+from mmfl.config.toml import apply_set, read_file, read_toml
+
+__all__ = [
+    "Count",
+    "Family",
+    "Finite",
+    "Flag",
+    "Natural",
+    "NonNegative",
+    "OwnFunction",
+    "Positive",
+    "Share",
+    "Text",
+    "apply_set",
+    "component",
+    "dump",
+    "imports_allowed",
+    "one_or_several",
+    "parse",
+    "problem",
+    "read_file",
+    "read_toml",
+    "short",
+]

@@ -1,0 +1,61 @@
+"""Components: frozen, checked values whose fields are hyper-parameters, and the fields' types."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import typing
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+import pydantic.dataclasses
+from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
+
+from mmfl.config.messages import sentence
+from mmfl.errors import ConfigError
+
+__all__ = [
+    "Count",
+    "Finite",
+    "Flag",
+    "Natural",
+    "NonNegative",
+    "Positive",
+    "Share",
+    "Text",
+    "component",
+]
+
+T = TypeVar("T")
+
+MOST = sys.float_info.max
+
+Count = Annotated[int, Strict(), Field(ge=1, lt=2**31)]
+Natural = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+Flag = Annotated[bool, Strict()]
+Finite = Annotated[float, Strict(), Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
+Positive = Annotated[float, Strict(), Field(gt=0, le=MOST, allow_inf_nan=False)]
+NonNegative = Annotated[
+    float, Strict(), Field(ge=0, le=MOST, allow_inf_nan=False), AfterValidator(abs)
+]
+Share = Annotated[float, Strict(), Field(gt=0, le=1)]
+Text = Annotated[str, Strict(), Field(min_length=1)]
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, Field))
+def component(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen, checked value; a wrong argument raises a one-sentence `ConfigError`."""
+    made: Any = pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(extra="forbid"))(cls)
+    checked_init = made.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        names = [field.name for field in dataclasses.fields(made) if field.init]
+        if len(args) > len(names):
+            raise ConfigError(f"{made.__name__} takes at most {len(names)} values, got {len(args)}")
+        try:
+            checked_init(self, **dict(zip(names, args, strict=False)), **kwargs)
+        except ValidationError as error:
+            raise ConfigError(f"{made.__name__}: {sentence(error, made)}") from None
+
+    __init__.__wrapped__ = checked_init  # type: ignore[attr-defined]
+    made.__init__ = __init__
+    return typing.cast("type[T]", made)

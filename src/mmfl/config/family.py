@@ -1,0 +1,212 @@
+"""Families: one literal table from a `kind` to the component that bears it.
+
+``[allocator] kind = "fed_fair"`` becomes ``FedFair(...)``. A kind with a colon,
+``"package.module:Name"``, is a user's own class; see `mmfl.config.imports`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, core_schema
+
+from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
+from mmfl.config.messages import location, problem, sentence, short
+from mmfl.config.schema import family_schema
+from mmfl.errors import ConfigError, did_you_mean
+
+__all__ = ["Family", "dump", "parse"]
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Family:
+    """One literal table of kinds, and the way from a configuration's table to a component.
+
+    Attributes:
+        name: What a member is called in messages, e.g. "allocator".
+        table: From kind to component class. To add a member: one file, one row.
+        needs: What an object must have to be a member (a user's own included).
+        default: The kind of a table that names none, e.g. ``[engine] workers = 2``.
+        scalar: (kind, field) of the member that a bare value stands for, e.g. ``lr = 0.01``.
+        listed: (kind, field) of the member that a bare list stands for, e.g. ``speed = [9.0]``.
+        optional: Whether None may stand for "not set".
+        function: Makes a member of a user's plain function; it keeps it as its field `function`.
+    """
+
+    name: str
+    table: Mapping[str, type[Any]]
+    needs: tuple[str, ...]
+    default: str | None = None
+    scalar: tuple[str, str] | None = None
+    listed: tuple[str, str] | None = None
+    optional: bool = False
+    function: Callable[[OwnFunction], Any] | None = None
+
+    def parse(self, value: object) -> Any:
+        """A member from a table with `kind`, a bare kind, a bare scalar, or the member itself."""
+        if value is None and self.optional:
+            return None
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._check_member(value, type(value).__name__)
+        if self._is_function(value):
+            return self._wrap_function(get_import_path(value), {})
+        bare = self._expand_bare(value)
+        table = bare if bare is not None else self._expand_kind(value)
+        kind = table.pop("kind", self.default)
+        if self._is_function(kind):
+            return self._wrap_function(get_import_path(kind), table)
+        cls = self._find_class(kind)
+        if not isinstance(cls, type):
+            return self._wrap_function(kind, table)
+        return self._check_member(_build(cls, table, bare=bare is not None), kind)
+
+    def _expand_bare(self, value: object) -> dict[str, Any] | None:
+        """The table that a bare number, text or list stands for; None if it is none of these."""
+        if isinstance(value, str) and (value in self.table or not self.scalar or ":" in value):
+            return None  # a kind
+        if isinstance(value, str | int | float) and self.scalar is not None:
+            return {"kind": self.scalar[0], self.scalar[1]: value}
+        if isinstance(value, list | tuple) and self.listed is not None:
+            return {"kind": self.listed[0], self.listed[1]: value}
+        return None
+
+    def _expand_kind(self, value: object) -> dict[str, Any]:
+        """The table that a kind, or a table, stands for."""
+        if isinstance(value, str):
+            return {"kind": value}
+        if not isinstance(value, Mapping):
+            raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
+        return dict(value)
+
+    def kind_of(self, member: object) -> str:
+        """The kind that names a member in a configuration."""
+        for kind, cls in self.table.items():
+            if type(member) is cls:
+                return kind
+        own = getattr(member, "function", None)
+        if isinstance(own, OwnFunction):
+            return own.path
+        return f"{type(member).__module__}:{type(member).__qualname__}"
+
+    def dump(self, member: Any) -> Any:
+        """The inverse of `parse`: plain values that a TOML file can hold."""
+        kind = self.kind_of(member)
+        if self.scalar is not None and kind == self.scalar[0]:
+            value = getattr(member, self.scalar[1])
+            if not (isinstance(value, str) and (value in self.table or ":" in value)):
+                return dump(value)
+        own = getattr(member, "function", None)
+        if isinstance(own, OwnFunction):
+            return {"kind": kind, **{key: dump(value) for key, value in own.options.items()}}
+        return {"kind": kind, **dump(member)}
+
+    def _is_function(self, value: object) -> bool:
+        """Whether this is a function of the user's where one may stand."""
+        plain = callable(value) and not isinstance(value, type) and hasattr(value, "__qualname__")
+        return plain and self.function is not None
+
+    def _wrap_function(self, path: str, options: Mapping[str, Any]) -> Any:
+        for key, value in options.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                rule = f"must be text, numbers, lists or tables of them, got {short(value)}"
+                raise problem(rule, str(key)) from None
+        assert self.function is not None
+        return self.function(OwnFunction(path, options))
+
+    def _find_class(self, kind: Any) -> Any:
+        if not isinstance(kind, str):
+            known = did_you_mean("", self.table)
+            if kind is None:
+                raise problem(f"needs a 'kind' ({known})")
+            raise problem(f"must be a kind's name ({known}), got {short(kind)}", "kind")
+        if kind in self.table:
+            return self.table[kind]
+        if ":" not in kind:
+            known = did_you_mean(kind, self.table)
+            raise problem(f"unknown {self.name} {short(kind)}; {known}", "kind")
+        if not are_imports_allowed():
+            raise problem(
+                f"{kind!r} would import code; pass --allow-imports (in Python: "
+                "allow_imports=True, or the object itself) if you trust it",
+                "kind",
+            )
+        found = import_object(kind)
+        if self.function is not None and callable(found) and not isinstance(found, type):
+            return found
+        if not isinstance(found, type) or not dataclasses.is_dataclass(found):
+            raise problem(f"{kind!r} must be a dataclass, so that it can be written down", "kind")
+        return found
+
+    def _check_member(self, made: object, kind: str) -> object:
+        missing = [name for name in self.needs if not hasattr(made, name)]
+        if missing:
+            raise problem(f"{kind!r} is no {self.name}: it has no {missing[0]!r}", "kind")
+        return made
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        """Hand the field over to `parse`."""
+        return core_schema.no_info_plain_validator_function(self.parse)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        """One alternative for each way in which a member can be written."""
+        return family_schema(self)
+
+
+def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
+    """A component from its fields; `bare`: they were not named, so a message does not name them."""
+    names = {field.name for field in dataclasses.fields(cls) if field.init}
+    for key in fields:
+        if key not in names:
+            raise problem(f"is not a known key; {did_you_mean(str(key), names)}", str(key))
+    try:
+        return TypeAdapter(cls).validate_python(dict(fields))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = () if bare else location(first)
+        raise problem(sentence(error, cls, nested=True), *where) from None
+
+
+def parse(cls: type[T], data: Mapping[str, Any]) -> T:
+    """A component from plain values; `ConfigError` with one sentence if a rule is broken."""
+    try:
+        return TypeAdapter(cls).validate_python(dict(data))
+    except ValidationError as error:
+        raise ConfigError(sentence(error, cls)) from None
+
+
+def dump(value: Any) -> Any:
+    """Plain values (tables, lists, scalars) from a component; fields that are None are left out."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return [dump(item) for item in value] if isinstance(value, tuple | list) else value
+    table = {}
+    hints = _hints(type(value))
+    for field in dataclasses.fields(value):
+        item = getattr(value, field.name)
+        if item is not None and item != {}:
+            table[field.name] = _dumped(item, hints[field.name])
+    return table
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls, include_extras=True)
+
+
+def _dumped(item: Any, hint: Any) -> Any:
+    """A field's value; a member of a family, or a table of members, as its family writes it."""
+    if isinstance(item, Mapping):
+        inner = (typing.get_args(hint) or (None,))[-1]
+        return {key: _dumped(value, inner) for key, value in item.items()}
+    metadata = getattr(hint, "__metadata__", ())
+    family = next((m for m in metadata if isinstance(m, Family)), None)
+    return family.dump(item) if family else dump(item)

@@ -1,0 +1,27 @@
+"""A laboratory: strongly convex tasks with known constants, run through the real round loop.
+
+Siew et al., "Fair Concurrent Training of Multiple Models in Federated Learning", the section
+"Convergence Guarantees": its bounds beside the errors that they are about; docs/laboratory.md.
+"""
+
+from __future__ import annotations
+
+from mmfl.convergence.logistic import Logistic
+from mmfl.convergence.measure import Course, Sample, Walk, gathered, measure, walk
+from mmfl.convergence.problem import Problem, TheOutputs
+from mmfl.convergence.quadratic import Quadratic
+from mmfl.convergence.setting import Setting
+
+__all__ = [
+    "Course",
+    "Logistic",
+    "Problem",
+    "Quadratic",
+    "Sample",
+    "Setting",
+    "TheOutputs",
+    "Walk",
+    "gathered",
+    "measure",
+    "walk",
+]

@@ -1,0 +1,207 @@
+"""Measured errors beside the bounds on them.
+
+    setting = Setting(tasks={"near": near, "far": far}, alpha=2.0, tau=5)
+    found = measure(setting, seeds=range(20))
+    found["far"].error.mean[-1], found["far"].corrected[-1]
+
+Trained by `mmfl.rounds`, as everything is. As the theorems need it, T counts the rounds in which
+the task trained; so does the learning rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.convergence.problem import Floats
+from mmfl.convergence.setting import Setting
+from mmfl.errors import InputError
+from mmfl.loop import rounds
+from mmfl.theory import Constants, printed, recursion_bound, t_step_bound
+
+__all__ = ["Course", "Sample", "Walk", "gathered", "measure", "walk"]
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """One task in one run.
+
+    Attributes:
+        error: (n + 1) f(w) - f* at the start and after each round in which it trained.
+        distance: (n + 1) |w - w*|^2 then.
+        when: (n) the numbers of these rounds.
+        clients: (n) how many clients trained it in them.
+        rounds: How many rounds there were.
+    """
+
+    error: Floats
+    distance: Floats
+    when: npt.NDArray[np.int64]
+    clients: npt.NDArray[np.int64]
+    rounds: int
+
+    @property
+    def by_round(self) -> Floats:
+        """(rounds + 1) the error after each round, trained or not."""
+        counted = np.searchsorted(self.when, np.arange(self.rounds + 1), side="right")
+        return self.error[counted]
+
+
+def walk(setting: Setting, seed: int) -> dict[str, Walk]:
+    """One run, until every task has trained in T rounds (or rounds are out).
+
+    Stopping at T and not after so many rounds keeps the mean over seeds honest: which seeds have
+    come as far as T by some round depends on what was selected.
+    """
+    problems = setting.tasks
+    errors = {name: [problem.error(problem.first)] for name, problem in problems.items()}
+    apart = {name: [problem.distance(problem.first)] for name, problem in problems.items()}
+    trained: dict[str, list[tuple[int, int]]] = {name: [] for name in problems}
+    with rounds(setting.experiment(seed)) as going:
+        for state, record in going:
+            for name in (name for name, clients in record.clients.items() if clients):
+                w = state.params[name].flat.astype(np.float64)
+                errors[name].append(problems[name].error(w))
+                apart[name].append(problems[name].distance(w))
+                trained[name].append((record.round, record.clients[name]))
+            if min(state.versions.values()) >= setting.T:
+                break
+    found = {}
+    for name, steps in trained.items():
+        when, clients = np.array(steps, np.int64).reshape(-1, 2).T
+        found[name] = Walk(
+            np.array(errors[name]), np.array(apart[name]), when, clients, state.round
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A curve in every seed.
+
+    Attributes:
+        rows: (seeds, n).
+    """
+
+    rows: Floats
+
+    @cached_property
+    def mean(self) -> Floats:
+        """(n) over seeds."""
+        mean: Floats = self.rows.mean(axis=0)
+        return mean
+
+    @cached_property
+    def standard_error(self) -> Floats:
+        """(n) of the mean."""
+        error: Floats = self.rows.std(axis=0, ddof=1) / len(self.rows) ** 0.5
+        return error
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One task over several seeds, beside the bounds.
+
+    Attributes:
+        constants: Of the task.
+        exact: Whether it meets the theorems' assumptions to the letter.
+        T: The task trained in so many rounds in every seed; what a seed did beyond is left out.
+        walks: One per seed.
+    """
+
+    constants: Constants
+    exact: bool
+    T: int
+    walks: Sequence[Walk]
+
+    def __post_init__(self) -> None:
+        if len(self.walks) < 2:
+            raise InputError(f"at least 2 seeds are needed, got {len(self.walks)}")
+
+    @cached_property
+    def error(self) -> Sample:
+        """(T + 1) f(w) - f*."""
+        return Sample(np.stack([walk.error[: self.T + 1] for walk in self.walks]))
+
+    @cached_property
+    def distance(self) -> Sample:
+        """(T + 1) |w - w*|^2."""
+        return Sample(np.stack([walk.distance[: self.T + 1] for walk in self.walks]))
+
+    @cached_property
+    def by_round(self) -> Sample:
+        """The error after each round, trained or not, as far as all seeds went."""
+        R = min(walk.rounds for walk in self.walks)
+        return Sample(np.stack([walk.by_round[: R + 1] for walk in self.walks]))
+
+    @property
+    def start(self) -> float:
+        """|w^(0) - w*|^2."""
+        return float(self.walks[0].distance[0])
+
+    @property
+    def clients(self) -> float:
+        """How many clients trained the task in a round in which any did, on average."""
+        counts = np.concatenate([walk.clients[: self.T] for walk in self.walks])
+        return float(counts.mean()) if counts.size else 0.0
+
+    @property
+    def idle(self) -> float:
+        """The share of rounds in which nobody trained the task."""
+        return 1.0 - sum(len(w.when) for w in self.walks) / sum(w.rounds for w in self.walks)
+
+    @cached_property
+    def corrected(self) -> Floats:
+        """(T + 1) the corollary "Model Convergence", corrected."""
+        return self.corollary(self.T)
+
+    @cached_property
+    def as_printed(self) -> Floats:
+        """(T + 1) the same as the paper prints it."""
+        times = range(self.T + 1)
+        return np.array([printed.t_step_bound(t, self.constants, self.start) for t in times])
+
+    @cached_property
+    def recursion(self) -> Floats:
+        """(T + 1) the theorem "Model Parameter Convergence", applied once a round."""
+        return recursion_bound(self.T, self.constants, self.start, steps=1)
+
+    @cached_property
+    def by_steps(self) -> Floats:
+        """(T + 1) the same, applied once a local step, tau times a round."""
+        return recursion_bound(self.T, self.constants, self.start)
+
+    @cached_property
+    def sharper(self) -> Floats:
+        """(T + 1) the same, with 2 (tau - 1)^2 G^2 in place of the drift term 32 tau^2 G^2.
+
+        The drift term is twice a bound on the mean of |w_k - w|^2 over `Sel`, w their mean. In a
+        round whose rate is constant, after i <= tau - 1 steps this is at most the mean of
+        |w_k - w^(t)|^2, hence at most i^2 eta^2 G^2. So 16 in the lemma can be 1, and with one
+        local step there is no drift at all.
+        """
+        less = replace(self.constants, tau=(self.constants.tau - 1.0) / 4.0)  # 32 ((tau-1)/4)^2
+        return recursion_bound(self.T, less, self.start, steps=int(self.constants.tau))
+
+    def corollary(self, T: int) -> Floats:
+        """(T + 1) the corrected corollary up to any T, to be read with the rounds one likes."""
+        return np.array([t_step_bound(t, self.constants, self.start) for t in range(T + 1)])
+
+
+def gathered(setting: Setting, runs: Iterable[Mapping[str, Walk]]) -> dict[str, Course]:
+    """Runs of a setting, one per seed, as one course per task."""
+    runs, found = list(runs), {}
+    for name in setting.tasks:
+        walks = [run[name] for run in runs]
+        T = min([setting.T, *(len(walk.when) for walk in walks)])
+        found[name] = Course(setting.constants(name), setting.exact(name), T, walks)
+    return found
+
+
+def measure(setting: Setting, seeds: Iterable[int]) -> dict[str, Course]:
+    """Run a setting for each seed; from task to its mean errors and its bounds."""
+    return gathered(setting, (walk(setting, seed) for seed in seeds))

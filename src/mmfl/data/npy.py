@@ -1,0 +1,77 @@
+r"""The heads of NumPy's files: what an array takes is known before any of it is read.
+
+A .npy file begins with ``\x93NUMPY``, two bytes of version, the length of the head (two bytes,
+little-endian; four from version 2 on) and the head: a dictionary with the keys `descr`,
+`fortran_order` and `shape` (latin-1; UTF-8 from version 3 on). An .npz file is a zip archive of
+.npy files. A head may claim anything, and a zip member may inflate to anything: so heads are read
+here, by their own lengths, and `np.lib.format.read_array` reads no more than a head says.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["MAGIC", "Head", "members", "read_head", "read_member"]
+
+MAGIC = b"\x93NUMPY"
+_LONGEST = 10_000  # bytes of a head, as in NumPy's reader
+
+
+@dataclass(frozen=True)
+class Head:
+    """What an array's head says."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def bytes(self) -> int:
+        """What the array takes."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+def read_head(file: IO[bytes]) -> Head:
+    """Read the head of a .npy file, of any version; `ValueError` if there is none."""
+    start = file.read(8)
+    if start[:6] != MAGIC:
+        raise ValueError("it is not in NumPy's format")
+    if start[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
+        raise ValueError(f"its version {tuple(start[6:])} of NumPy's format is unknown")
+    size = file.read(2 if start[6] == 1 else 4)
+    length = int.from_bytes(size, "little")
+    if length > _LONGEST:
+        raise ValueError(f"its head has {length:,} bytes, and may have {_LONGEST:,}")
+    text = file.read(length).decode("utf-8" if start[6] == 3 else "latin-1")
+    try:
+        head = ast.literal_eval(text)
+        shape, kind = tuple(head["shape"]), np.lib.format.descr_to_dtype(head["descr"])
+    except Exception:  # a damaged head can raise nearly anything
+        raise ValueError("its head is damaged") from None
+    if not all(type(number) is int and number >= 0 for number in shape):
+        raise ValueError(f"its head is damaged: the shape must be whole numbers, got {shape}")
+    return Head(shape, kind)
+
+
+def members(archive: zipfile.ZipFile, names: Sequence[str]) -> dict[str, str]:
+    """From an array's name to its member of an .npz archive, for those of these that it has."""
+    here = {*archive.namelist()}
+    return {
+        name: f"{name}.npy" if f"{name}.npy" in here else name
+        for name in names
+        if {name, f"{name}.npy"} & here
+    }
+
+
+def read_member(archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
+    """Read an array of an .npz archive, whose head was read before."""
+    with archive.open(member) as file:
+        found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    return found

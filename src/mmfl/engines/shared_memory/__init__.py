@@ -1,0 +1,3 @@
+"""Memory that worker processes share with the coordinator: mapped files."""
+
+__all__: list[str] = []

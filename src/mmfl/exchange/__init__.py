@@ -1,0 +1,33 @@
+"""What the server and whoever trains for it exchange: weights, jobs, updates, evaluations."""
+
+from mmfl.exchange.messages import (
+    CHUNK,
+    DONE,
+    Address,
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    EvaluationFailure,
+    Job,
+    LocalWork,
+    PartialSum,
+    Split,
+)
+from mmfl.exchange.params import Flat, Layout, Params
+
+__all__ = [
+    "CHUNK",
+    "DONE",
+    "Address",
+    "ClientFailure",
+    "ClientUpdate",
+    "Evaluation",
+    "EvaluationFailure",
+    "Flat",
+    "Job",
+    "Layout",
+    "LocalWork",
+    "Params",
+    "PartialSum",
+    "Split",
+]

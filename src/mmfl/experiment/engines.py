@@ -1,0 +1,177 @@
+"""Engines: the protocol of what trains and evaluates for the round loop, and their settings.
+
+Allocation, checks, aggregation and the store stay above it. `ENGINES` is the family's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import PlainValidator, WithJsonSchema
+
+from mmfl.config import Family, Positive, component, short
+from mmfl.exchange import (
+    ClientFailure,
+    ClientUpdate,
+    Evaluation,
+    EvaluationFailure,
+    Job,
+    Params,
+    Split,
+)
+from mmfl.system.processors import usable
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+    from mmfl.experiment.federation import Federation
+
+__all__ = ["ENGINES", "Engine", "EngineConfig", "Ids", "Inline", "Local"]
+
+Ids = npt.NDArray[np.int64]
+
+
+class Engine(Protocol):
+    """Trains and evaluates, for one experiment and one federation at a time."""
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment, resolved."""
+        ...
+
+    @property
+    def federation(self) -> Federation:
+        """Who is there."""
+        ...
+
+    @property
+    def merges(self) -> bool:
+        """Whether our own code checks updates where they are formed, so that it may sum them."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """How many turns are computed at the same time."""
+        ...
+
+    def data(self) -> dict[str, str]:
+        """From task name to the SHA-256 of its data, as far as the engine holds the data."""
+        ...
+
+    def numerics(self) -> dict[str, str]:
+        """What training is computed with, by name, as far as it is known: versions, instructions.
+
+        Other values may give other bits; they are stored with a run, and compared on resume.
+        """
+        ...
+
+    def prepare(self, experiment: Experiment) -> None:
+        """Serve this experiment from now on; what it shares with the last one is not done again."""
+        ...
+
+    def initial(self) -> dict[str, Params]:
+        """Every task's first weights (Algorithm 1, line 1)."""
+        ...
+
+    def train(
+        self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
+    ) -> Iterator[ClientUpdate | ClientFailure]:
+        """One result per job, in the order of the jobs.
+
+        Whatever a client sends beyond its one answer is no result: an engine that receives such a
+        thing delivers it, after the answer, as a `ClientFailure` with the job's address, the reason
+        "duplicate" and `turn` False; it is recorded, and the answer stands. That is for the engine
+        to find out, which knows who sent what: an address can be copied.
+
+        Jobs of a task stand together. With `merge`, the engine may check updates itself and deliver
+        a chunk (`CHUNK` consecutive jobs of a task) without deltas and with the chunk's sum as
+        `partial` of its last result; a delta that it delivers all the same is to be used before the
+        next result is asked for.
+        """
+        ...
+
+    def evaluate(
+        self,
+        params: Mapping[str, Params],
+        split: Split,
+        clients: Mapping[str, Ids] | None = None,
+    ) -> Iterator[Evaluation | EvaluationFailure]:
+        """Sums for each task of `params`, in a fixed order: over the server's split or by client.
+
+        With `clients` (from task to ids), each of them evaluates on its own shard, or fails to.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free everything; may be called twice."""
+        ...
+
+
+class EngineConfig(Protocol):
+    """An engine's settings: ``[engine]`` in an experiment."""
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
+        """A running engine, or one sentence about why there is none."""
+        ...
+
+
+def _workers(value: Any) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value == "auto" or (whole and 1 <= value < 2**31):
+        return value
+    raise ValueError(f'must be a whole number >= 1 or "auto", got {short(value)}')
+
+
+Workers = Annotated[
+    int | Literal["auto"],
+    PlainValidator(_workers),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 2**31 - 1}, {"const": "auto"}]}
+    ),
+]
+
+
+@component
+class Local:
+    """Worker processes on this machine.
+
+    Attributes:
+        workers: How many, or "auto": one per core this process may use (a container's quota
+            counts).
+        timeout: Seconds of wall clock after which a client's turn or evaluation is given up, and
+            after which building a model or evaluating it on the server ends the run. A safety net:
+            results are identical as long as it never fires. By default there is none.
+    """
+
+    workers: Workers = "auto"
+    timeout: Positive | None = None
+
+    @property
+    def processes(self) -> int:
+        """How many workers there are here."""
+        return self.workers if isinstance(self.workers, int) else usable()
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
+        """Load the data, map it, start the workers."""
+        from mmfl.engines import LocalEngine
+
+        return LocalEngine(experiment, data_dir, self.processes, self.timeout)
+
+
+@component
+class Inline:
+    """No worker processes."""
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
+        """Load the data and build the trainer."""
+        from mmfl.engines import InlineEngine
+
+        return InlineEngine(experiment, data_dir)
+
+
+ENGINES = Family(
+    name="engine", table={"inline": Inline, "local": Local}, needs=("open",), default="local"
+)

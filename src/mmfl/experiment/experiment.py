@@ -1,0 +1,293 @@
+"""The whole configuration of a run: frozen, strict, TOML in and TOML out."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import Field, Strict, TypeAdapter
+
+from mmfl.aggregate import AGGREGATORS, Aggregator, Checks, Mean
+from mmfl.allocate import ALLOCATORS, Allocator, FedFair
+from mmfl.config import (
+    Count,
+    Natural,
+    apply_set,
+    component,
+    dump,
+    imports_allowed,
+    parse,
+    read_file,
+    read_toml,
+)
+from mmfl.errors import ConfigError, InputError, did_you_mean
+from mmfl.experiment.checkpoints import Checkpoints
+from mmfl.experiment.engines import ENGINES, EngineConfig, Local
+from mmfl.experiment.parts import (
+    LOCAL_KEYS,
+    Clients,
+    Evaluate,
+    Kernel,
+    LocalOverride,
+    LocalTraining,
+    Task,
+    fits_batched,
+    gathered,
+    kernel_of,
+)
+from mmfl.experiment.recruitment import Recruiting
+from mmfl.faults import Faults, Quarantine
+from mmfl.objectives import METRICS, SCORES, Distance, Error, Score
+from mmfl.system.files import hash_input
+
+__all__ = ["Clients", "Evaluate", "Experiment", "LocalOverride", "LocalTraining", "Task"]
+
+
+@component
+class Experiment:
+    """Everything that decides a run's result, and the engine that computes it.
+
+    Attributes:
+        rounds: T.
+        clients: The pool.
+        tasks: The S tasks.
+        seed: Of all randomness.
+        precision: "float32", or "bf16" for forward and backward passes with float32 weights.
+        kernel: How training is computed; "auto" is resolved when a run starts.
+        score: What the difficulty f_s is: "error" (default), "loss", "relative_loss", "distance".
+        score_split: The server's split it is measured on: "validation", or "test" as in the paper.
+        score_source: "server", or "clients": the mean over clients' own evaluations (equation 1).
+        score_clients: How many clients each task asks for its score; by default all that hold data.
+        validation: Share of each task's training data that the server keeps to measure f_s.
+        local: Local training.
+        allocator: Who trains what.
+        recruitment: The auction before round one; by default everybody may train what it holds
+            data for.
+        aggregator: How updates become weights.
+        checks: What an update must not exceed.
+        faults: What is made to go wrong with clients; by default nothing.
+        quarantine: When clients are left out whose updates are refused; by default never.
+        evaluate: Measuring.
+        engine: Where training happens; it has no influence on the result.
+        checkpoints: When a run is saved; it has no influence on the result.
+    """
+
+    rounds: Count
+    clients: Clients
+    tasks: Annotated[tuple[Task, ...], Field(json_schema_extra={"minItems": 1})]
+    seed: Natural = 0
+    precision: Literal["float32", "bf16"] = "float32"
+    kernel: Kernel = "auto"
+    score: Annotated[Score, SCORES] = Error()
+    score_split: Literal["validation", "test"] = "validation"
+    score_source: Literal["server", "clients"] = "server"
+    score_clients: Count | None = None
+    validation: Annotated[float, Strict(), Field(gt=0, lt=1)] = 0.1
+    local: LocalTraining = LocalTraining()
+    allocator: Annotated[Allocator, ALLOCATORS] = FedFair()
+    recruitment: Recruiting | None = None
+    aggregator: Annotated[Aggregator, AGGREGATORS] = Mean()
+    checks: Checks = Checks()
+    faults: Faults | None = None
+    quarantine: Quarantine | None = None
+    evaluate: Evaluate = Evaluate()
+    engine: Annotated[EngineConfig, ENGINES] = Local()
+    checkpoints: Checkpoints = Checkpoints()
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise ValueError("at least one task is needed, as [[tasks]]")
+        names = [task.name.casefold() for task in self.tasks]  # some disks know no case
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two tasks are called {twice[0]!r}; names must differ (case aside)")
+        if self.recruitment is not None:
+            self.recruitment.check_tasks([task.name for task in self.tasks])
+        if self.faults is not None:
+            self.faults.check([task.name for task in self.tasks], self.clients.count)
+        aimless = [task.name for task in self.tasks if task.target is None]
+        if isinstance(self.score, Distance) and aimless:
+            raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')
+
+        for task in self.tasks:
+            if self.kernel_of(task) == "batched" and not fits_batched(task, self.precision):
+                raise ValueError(
+                    f'kernel = "batched" is for an mlp without dropout and augment, with '
+                    f'cross_entropy and float32; task {task.name!r} is not; "fast" takes everything'
+                )
+
+    @property
+    def holds_validation(self) -> bool:
+        """Whether the server keeps validation data: only if it measures difficulty on it."""
+        return self.score_source == "server" and self.score_split == "validation"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all that decides the result (engine and checkpoints do not)."""
+        return self._hash()
+
+    @property
+    def run_id(self) -> str:
+        """How jobs and updates name the run they belong to."""
+        return self.digest[:16]
+
+    @cached_property
+    def lineage(self) -> str:
+        """SHA-256 over all that decides the first rounds: more `rounds` continue the same run.
+
+        Files are taken as they are when this is asked for first.
+        """
+        own, files = self._hash(*(() if self.plans_ahead else ("rounds",))), self.files()
+        text = own + json.dumps(files, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest() if files else own
+
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether the first rounds depend on how many are to come."""
+        return bool(getattr(self.allocator, "plans_ahead", False))
+
+    def _hash(self, *without: str) -> str:
+        without = (*without, "engine", "checkpoints")
+        table = {key: value for key, value in dump(self).items() if key not in without}
+        return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def world(self) -> dict[str, Any]:
+        """The part that an engine depends on: experiments that agree in it can share one."""
+        return {
+            "seed": self.seed,
+            "precision": self.precision,
+            "kernel": self.kernel,
+            "clients.count": self.clients.count,
+            "tasks": tuple(dataclasses.replace(t, local=LocalOverride()) for t in self.tasks),
+            "validation": self.validation if self.holds_validation else None,
+            "checks": self.checks,
+            "evaluate.batch_size": self.evaluate.batch_size,
+            "partition files": [task.files("partition") for task in self.tasks],
+        }
+
+    def refuse_world_of(self, other: Experiment) -> None:
+        """Refuse an engine that was opened for an experiment with another `world`."""
+        theirs = other.world
+        for key, value in self.world.items():
+            if value != theirs[key]:
+                raise InputError(f"the engine was opened for another experiment: {key} differs")
+
+    def files(self) -> dict[str, str]:
+        """SHA-256 of files beside the data that decide the result, by the key that names them.
+
+        A file that cannot be read has "" here; whoever needs it says why, see `file_hash`.
+        """
+        found = {} if self.recruitment is None else self.recruitment.files()
+        return found | {key: hash_ for task in self.tasks for key, hash_ in task.files().items()}
+
+    def file_hash(self, key: str) -> str:
+        """SHA-256 of one of these files; `InputError` if it cannot be read, which says why."""
+        paths = {key: path for task in self.tasks for key, path in task.named_files().items()}
+        if key not in paths:
+            bids = {} if self.recruitment is None else self.recruitment.files()
+            if key not in bids:
+                raise InputError(f"{key} names no file in the experiment")
+            return bids[key]
+        try:
+            return hash_input(paths[key])
+        except OSError as error:
+            here = "" if Path(paths[key]).is_absolute() else f" in {str(Path.cwd())!r}"
+            said = f"cannot read {paths[key]!r}{here}: {error.strerror}"
+            raise InputError(f"{key}: {said}") from None
+
+    def task(self, name: str) -> Task:
+        """The task of that name."""
+        tasks = {task.name: task for task in self.tasks}
+        if name not in tasks:
+            raise ConfigError(f"no task is called {name!r}; {did_you_mean(name, tasks)}")
+        return tasks[name]
+
+    def training(self, task: str) -> LocalTraining:
+        """``[local]`` with the task's own settings."""
+        return self.local.overridden(self.task(task).local)
+
+    def resolved(self) -> Experiment:
+        """With every "auto" that decides the result replaced by what it means here."""
+        common: Kernel = "fast" if self.kernel == "auto" else self.kernel
+        with imports_allowed(True):  # a loss of the user's own, imported already, names its metric
+            tasks = tuple(
+                dataclasses.replace(
+                    task,
+                    kernel=None if self.kernel_of(task) == common else self.kernel_of(task),
+                    metric=METRICS.parse(task.loss.metric) if task.metric is None else task.metric,
+                )
+                for task in self.tasks
+            )
+        made = dataclasses.replace(self, kernel=common, tasks=tasks)
+        return self if made == self else made
+
+    def kernel_of(self, task: Task) -> Kernel:
+        """How a task's training is computed."""
+        kernel = task.kernel or self.kernel
+        return kernel_of(task, self.precision) if kernel == "auto" else kernel
+
+    def to_toml(self) -> str:
+        """The experiment as TOML; `from_toml` gives an equal one back."""
+        return tomli_w.dumps(dump(self))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, allow_imports: bool = False) -> Experiment:
+        """An experiment from plain tables, as a TOML file holds them."""
+        with imports_allowed(allow_imports):
+            return parse(cls, data)
+
+    @classmethod
+    def from_toml(
+        cls, text: str, *, sets: Iterable[str] = (), allow_imports: bool = False
+    ) -> Experiment:
+        """An experiment from TOML text.
+
+        Args:
+            text: The file's content.
+            sets: Changes like "allocator.alpha=5", applied in order.
+            allow_imports: Whether ``package.module:Name`` may be imported.
+        """
+        data = read_toml(text)
+        for assignment in sets:
+            apply_set(data, _into_local(data, assignment))
+        return cls.from_dict(data, allow_imports=allow_imports)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, sets: Iterable[str] = (), allow_imports: bool = False
+    ) -> Experiment:
+        """An experiment from a TOML file; see `from_toml`."""
+        text = read_file(path)
+        try:
+            return cls.from_toml(text, sets=sets, allow_imports=allow_imports)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """JSON Schema of an experiment file, for editors."""
+        schema = TypeAdapter(Experiment).json_schema()
+        inner = schema["$defs"]["LocalOverride"]["properties"]
+        schema["$defs"]["Task"]["properties"] |= inner
+        return schema
+
+
+def _into_local(data: dict[str, Any], assignment: str) -> str:
+    """``tasks.NAME.lr=...`` as ``tasks.NAME.local.lr=...``, wherever the file has its own."""
+    path, equals, value = assignment.partition("=")
+    match path.split("."):
+        case ["tasks", name, key] if key in LOCAL_KEYS and isinstance(data.get("tasks"), list):
+            try:
+                tables = [gathered(t) if isinstance(t, dict) else t for t in data["tasks"]]
+            except ValueError as error:
+                raise ConfigError(f"tasks: {error}") from None
+            data["tasks"] = tables
+            return f"tasks.{name}.local.{key}{equals}{value}"
+    return assignment

@@ -1,0 +1,152 @@
+"""The federation: which clients there are, and how many examples each holds of each task.
+
+The round loop knows ids and sizes, never data. A simulated federation also has the shards; it is
+rebuilt from the experiment and the labels wherever it is needed (coordinator and workers alike),
+since every draw in it is addressed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.data import Arrays, Cut, Shards, holders
+from mmfl.errors import DataError, EngineError, MmflWarning
+from mmfl.exchange import Split
+from mmfl.rng import stream
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+
+__all__ = ["PIECE", "Federation", "SimulatedFederation", "simulate"]
+
+Ints = npt.NDArray[np.int64]
+
+PIECE = 2
+"""An evaluation is shared out in pieces of this many batches; their sums are added in order."""
+
+
+class Federation(Protocol):
+    """Who is there: all that the round loop knows of clients."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks' names."""
+        ...
+
+    @property
+    def clients(self) -> Sequence[int]:
+        """The clients' stable ids, ascending."""
+        ...
+
+    def sizes(self, clients: Ints) -> Ints:
+        """(n, S) examples that each of these clients holds of each task; 0 = cannot train it."""
+        ...
+
+    def able(self, task: str | None = None) -> Ints | None:
+        """Places in `clients` of those that hold data of the task, or of any; None = all do."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class _TaskRows:
+    """Which rows of a task's data are whose; the server's rows are in the order of evaluation."""
+
+    pool: Ints
+    shards: Shards
+    validation: Ints
+    test: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedFederation:
+    """Clients 0, 1, ... with shards of data sets, beside the rows that the server keeps."""
+
+    clients: range
+    parts: Mapping[str, _TaskRows]
+    batch_size: int
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks' names."""
+        return tuple(self.parts)
+
+    def sizes(self, clients: Ints) -> Ints:
+        """(n, S) examples held."""
+        table = np.empty((len(self.parts), len(clients)), np.int64)
+        for column, part in zip(table, self.parts.values(), strict=True):
+            column[:] = part.shards.sizes(clients)
+        return table.T
+
+    def able(self, task: str | None = None) -> Ints | None:
+        """Places of those that hold data of the task, or of any; None = all do."""
+        parts = self.parts.values() if task is None else [self.parts[task]]
+        if any(part.shards.everybody for part in parts):
+            return None
+        found = [holders(part.shards, len(self.clients)) for part in parts]
+        places = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        return None if len(places) == len(self.clients) else places
+
+    def shard(self, task: str, client: int) -> Ints:
+        """The rows of the task's training data that lie with a client."""
+        part = self.parts[task]
+        return part.pool[part.shards.shard(client)]
+
+    def pieces(self, task: str, split: Split) -> int:
+        """In how many pieces the server's split of a task is evaluated."""
+        return -(-len(self._kept(task, split)) // (PIECE * self.batch_size))
+
+    def piece(self, task: str, split: Split, number: int) -> Ints:
+        """The rows of one piece, in the order of evaluation."""
+        length = PIECE * self.batch_size
+        return self._kept(task, split)[number * length : (number + 1) * length]
+
+    def _kept(self, task: str, split: Split) -> Ints:
+        part = self.parts[task]
+        if split == "test":
+            return part.test
+        if split == "validation" and len(part.validation):
+            return part.validation
+        raise EngineError(f"task {task!r}: the server keeps no {split} data")
+
+
+def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedFederation:
+    """Share the tasks' training data out: first the server's validation rows, then the clients'.
+
+    Args:
+        experiment: Clients, partitions and seed.
+        arrays: From task name to its data; only the labels are read.
+
+    Warns of a partition that could not quite do as asked (`Cut.note`).
+    """
+    parts = {}
+    for task in experiment.tasks:
+        y = arrays[task.name].y_train
+        order = stream(experiment.seed, "validation", task.name).permutation(len(y))
+        kept = round(experiment.validation * len(y)) if experiment.holds_validation else 0
+        if experiment.holds_validation and not 0 < kept < len(y):
+            raise DataError(
+                f"task {task.name!r}: validation = {experiment.validation:g} of {len(y)} training "
+                f"examples leaves {kept} for the server and {len(y) - kept} for the clients"
+            )
+        pool = np.sort(order[kept:])
+        rng = stream(experiment.seed, "partition", task.name)
+        try:
+            examples = arrays[task.name].examples(pool)
+            shards = task.partition.split(examples, experiment.clients.count, rng=rng)
+        except DataError as error:
+            raise DataError(f"task {task.name!r}: {error}") from None
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise DataError(f"task {task.name!r}: its partition failed: {said}") from error
+        if isinstance(shards, Cut) and shards.note:
+            warnings.warn(f"task {task.name!r}: {shards.note}", MmflWarning, stacklevel=2)
+        test = stream(experiment.seed, "test", task.name).permutation(len(arrays[task.name].y_test))
+        parts[task.name] = _TaskRows(pool, shards, order[:kept], test)
+    count, batch_size = experiment.clients.count, experiment.evaluate.batch_size
+    return SimulatedFederation(range(count), parts, batch_size)

@@ -1,0 +1,124 @@
+"""What the models of an experiment certainly take, from sizes that are known before they are built.
+
+A process that trains holds, for each task, the weights twice (as they are, and as they began),
+their gradients and, with momentum, its buffer: 4 bytes each. Beside them there are the numbers of
+one batch: at least what the largest layer reads and writes, and in training what the layers keep
+for their gradients. The coordinator holds all weights and, while a task is aggregated,
+the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
+a task at once. Data, clients and bids are estimated where they are read and drawn
+(`mmfl.experiment.loading`, `mmfl.loop.population`, `mmfl.experiment.recruitment`). Mapped files are
+not counted: they lie on disk, where `mmfl.engines.shared_memory` reserves their space, and updates
+in memory only while there is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mmfl.aggregate import AGGREGATORS
+from mmfl.system.memory import Need
+
+if TYPE_CHECKING:
+    from mmfl.data import Arrays
+    from mmfl.experiment import Experiment, Federation
+
+__all__ = ["PROCESS", "Weighed", "model_needs", "worker_needs"]
+
+PROCESS = 100 << 20
+"""What a worker process takes before it has any model: Python, NumPy, torch."""
+
+
+class Weighed(NamedTuple):
+    """How large a model is, in numbers.
+
+    Attributes:
+        weights: All that is aggregated.
+        layer: What its largest layer reads and writes, per example.
+        kept: What its layers keep for their gradients, per example.
+        answers: What its kernel's table of answers has.
+    """
+
+    weights: int
+    layer: int = 0
+    kept: int = 0
+    answers: int = 0
+
+
+def worker_needs(workers: int) -> list[Need]:
+    """So many worker processes, before they have any model."""
+    return [Need(f"engine.workers = {workers:,}", PROCESS, each=True)]
+
+
+def model_needs(
+    experiment: Experiment,
+    federation: Federation,
+    arrays: Mapping[str, Arrays],
+    weighed: Mapping[str, Weighed],
+) -> list[Need]:
+    """What training these models takes.
+
+    Args:
+        experiment: Their settings.
+        federation: Who trains them.
+        arrays: Their data.
+        weighed: How large they are; those of which it is not known are left out.
+    """
+    needs: list[Need] = []
+    held = federation.sizes(np.asarray(federation.clients[:1000], dtype=np.int64))
+    for column, task in enumerate(federation.tasks):
+        if task not in weighed:
+            continue
+        found = weighed[task]
+        copies = 4 if experiment.training(task).momentum else 3
+        what = f"task {task!r}: a model of {found.weights:,} weights"
+        needs.append(Need(what, 4 * copies * found.weights, each=True))
+        needs.append(Need(f"{what}, at the coordinator,", 4 * found.weights))
+        if found.answers:
+            classes = f"{arrays[task].outputs:,}"
+            what = (
+                f"task {task!r}: the table of {classes} x {classes} classes of kernel = 'batched'"
+            )
+            needs.append(Need(what, 4 * found.answers, each=True))
+        shards = held[held[:, column] > 0, column]
+        shard = int(shards.min()) if len(shards) else 0
+        needs.append(_batch(experiment, task, found, shard, len(arrays[task].y_test)))
+    if weighed:
+        needs.append(_aggregation(experiment, federation, weighed))
+    return needs
+
+
+def _batch(experiment: Experiment, task: str, found: Weighed, shard: int, tested: int) -> Need:
+    """The larger of a training step and of a step of an evaluation."""
+    wanted, judging = experiment.training(task).batch_size, experiment.evaluate.batch_size
+    step, judged = min(wanted, shard), min(judging, tested)
+    train, judge = step * max(found.kept, found.layer), judged * found.layer
+    number = 2 if experiment.precision == "bf16" else 4  # bytes of one that layers compute
+    what = f"task {task!r}: a batch of {step:,} (local.batch_size = {wanted:,})"
+    if judge > train:
+        what = f"task {task!r}: a batch of {judged:,} (evaluate.batch_size = {judging:,})"
+    return Need(what, number * max(train, judge), each=True)
+
+
+def _aggregation(
+    experiment: Experiment, federation: Federation, weighed: Mapping[str, Weighed]
+) -> Need:
+    """Sum and new weights of the largest model, or the updates that some task gets for certain."""
+    task = max(weighed, key=lambda name: weighed[name].weights)
+    what = f"task {task!r}: the sum of updates of {weighed[task].weights:,} weights"
+    sums = Need(what, 12 * weighed[task].weights)
+    rate = experiment.clients.active
+    known = len(weighed) == len(federation.tasks) and isinstance(rate, float)
+    fewer = experiment.recruitment is not None or experiment.faults is not None
+    if experiment.aggregator.mergeable or fewer or not known:
+        return sums
+    assert isinstance(rate, float)
+    places = federation.able()
+    able = len(federation.clients) if places is None else len(places)
+    turns = -(-round(rate * able) // len(federation.tasks))  # of the task that has most
+    smallest = min(found.weights for found in weighed.values())
+    kind = AGGREGATORS.kind_of(experiment.aggregator)
+    what = f"aggregator.kind = {kind!r}, to which a task's updates ({turns:,}) come all at once,"
+    return Need(what, sums.bytes + 4 * turns * smallest)

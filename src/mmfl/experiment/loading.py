@@ -1,0 +1,64 @@
+"""The data of an experiment's tasks, each data set loaded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmfl.data import Arrays, Dataset, Named, Npz, Synthetic, content_hash
+from mmfl.errors import DataError, MmflError
+from mmfl.system.memory import Need, ran_out, refuse
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+
+__all__ = ["Shelf"]
+
+
+class Shelf:
+    """Data sets in memory: those of the experiment that was served last."""
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        self._loaded: list[tuple[Dataset, Arrays]] = []
+        self._hashes: list[tuple[Arrays, str]] = []
+
+    def arrays(self, experiment: Experiment) -> dict[str, Arrays]:
+        """From task name to its data; tasks on the same data set share the arrays."""
+        kept: list[tuple[Dataset, Arrays]] = []
+        arrays = {}
+        for task in experiment.tasks:
+            known = (*kept, *self._loaded)
+            found = next((a for dataset, a in known if dataset == task.dataset), None)
+            if found is None:
+                found = self._load(task.name, task.dataset)
+            if not any(found is a for _, a in kept):
+                kept.append((task.dataset, found))
+            arrays[task.name] = found
+        self._loaded = kept
+        return arrays
+
+    def hashes(self, experiment: Experiment) -> dict[str, str]:
+        """From task name to the SHA-256 of its data."""
+        arrays = self.arrays(experiment)
+        kept = [(a, hash_) for a, hash_ in self._hashes if any(a is b for b in arrays.values())]
+        for found in arrays.values():
+            if not any(found is a for a, _ in kept):
+                kept.append((found, content_hash(found)))
+        self._hashes = kept
+        return {
+            task: next(hash_ for a, hash_ in kept if a is found) for task, found in arrays.items()
+        }
+
+    def _load(self, task: str, dataset: Dataset) -> Arrays:
+        try:
+            wanted = 0
+            if isinstance(dataset, Named | Npz | Synthetic):
+                wanted = dataset.bytes_needed(self._data_dir)
+            refuse([Need("its data set", wanted)])
+            return dataset.load(self._data_dir)
+        except MmflError as error:
+            raise type(error)(f"task {task!r}: {error}") from None
+        except Exception as error:
+            said = ran_out(error) or f"{type(error).__name__}: {error}"
+            raise DataError(f"task {task!r}: its data cannot be loaded: {said}") from error

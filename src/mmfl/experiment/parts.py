@@ -1,0 +1,317 @@
+"""The parts of an experiment: the pool of clients, local training, tasks, measuring."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Strict,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import ArgsKwargs
+
+from mmfl.config import Count, Finite, NonNegative, Text, component, dump, short
+from mmfl.data import (
+    DATASETS,
+    NORMALIZATIONS,
+    PARTITIONS,
+    Augment,
+    AutoNormalize,
+    AutoPartition,
+    Dataset,
+    Normalize,
+    Partition,
+)
+from mmfl.exchange import LocalWork
+from mmfl.experiment.schedule import SCHEDULES, Constant, Schedule
+from mmfl.models import MODELS, Mlp, Model
+from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
+from mmfl.system.files import hash_input
+
+__all__ = [
+    "LOCAL_KEYS",
+    "Clients",
+    "Evaluate",
+    "Kernel",
+    "LocalOverride",
+    "LocalTraining",
+    "Task",
+    "fits_batched",
+    "gathered",
+    "kernel_of",
+]
+
+NAME_BYTES = 200
+"""How long a task's name may be, as file names count: 255 less what a run puts around it."""
+
+Kernel = Literal["auto", "reference", "fast", "batched"]
+Remainder = Literal["keep", "drop"]
+Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
+
+
+def _active(value: Any) -> Any:
+    rates = value if isinstance(value, list | tuple) else [value]
+    if not rates or not all(_is_share(rate) for rate in rates):
+        raise ValueError(
+            f"must be a rate in (0, 1], or a list of one per client, got {short(value)}"
+        )
+    if not any(rates):
+        raise ValueError(f"must be above 0, or nobody ever trains, got {short(value)}")
+    return tuple(map(float, rates)) if isinstance(value, list | tuple) else float(value)
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+Active = Annotated[
+    float | tuple[float, ...],
+    BeforeValidator(_active),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                {
+                    "type": "array",
+                    "items": {"type": "number", "minimum": 0, "maximum": 1},
+                    "contains": {"exclusiveMinimum": 0},
+                },
+            ]
+        }
+    ),
+]
+
+
+@component
+class Clients:
+    """The pool.
+
+    Attributes:
+        count: K.
+        active: C: in each round exactly round(C K') clients are active, K' of the K may train
+            something. Or a list of K rates: each client is active by itself, at its own rate.
+    """
+
+    count: Count
+    active: Active = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.active, tuple) and len(self.active) != self.count:
+            raise ValueError(
+                f"active must have one rate per client ({self.count}), got {len(self.active)}"
+            )
+
+
+def _not_both(epochs: int | None, steps: int | None) -> None:
+    if epochs is not None and steps is not None:
+        raise ValueError(f"takes epochs or steps, not both, got {epochs} and {steps}")
+
+
+@component
+class LocalOverride:
+    """Keys of ``[local]`` that a task sets differently."""
+
+    epochs: Count | None = None
+    steps: Count | None = None
+    batch_size: Count | None = None
+    lr: Annotated[Schedule | None, dataclasses.replace(SCHEDULES, optional=True)] = None
+    momentum: Momentum | None = None
+    weight_decay: NonNegative | None = None
+    remainder: Remainder | None = None
+
+    def __post_init__(self) -> None:
+        _not_both(self.epochs, self.steps)
+
+
+LOCAL_KEYS = tuple(field.name for field in dataclasses.fields(LocalOverride))
+
+
+@component
+class LocalTraining:
+    """What a client does with its turn (tau in the paper); see `mmfl.exchange.LocalWork`.
+
+    Attributes:
+        epochs: Passes over the shard (5 unless `steps` is set).
+        steps: SGD steps instead.
+        batch_size: Examples in a step.
+        lr: A number, or a schedule such as ``{ kind = "inverse", mu = 0.1, gamma = 8.0 }``.
+        momentum: Of SGD.
+        weight_decay: Of SGD.
+        remainder: "keep" or "drop" a pass's last, smaller batch.
+    """
+
+    epochs: Count | None = None
+    steps: Count | None = None
+    batch_size: Count = 32
+    lr: Annotated[Schedule, SCHEDULES] = Constant(0.01)
+    momentum: Momentum = 0.9
+    weight_decay: NonNegative = 1e-4
+    remainder: Remainder = "keep"
+
+    def __post_init__(self) -> None:
+        _not_both(self.epochs, self.steps)
+        if self.epochs is None and self.steps is None:
+            object.__setattr__(self, "epochs", 5)
+
+    def overridden(self, by: LocalOverride) -> LocalTraining:
+        """These settings with a task's own; its `steps` replace `epochs` and the reverse."""
+        own = {f.name: getattr(by, f.name) for f in dataclasses.fields(by)}
+        changes = {key: value for key, value in own.items() if value is not None}
+        if by.epochs is not None or by.steps is not None:
+            changes.update(epochs=by.epochs, steps=by.steps)
+        return dataclasses.replace(self, **changes)
+
+    def work(self, t: int) -> LocalWork:
+        """The turn's work in the round before which the task trained in t rounds."""
+        return LocalWork(
+            batch_size=self.batch_size,
+            lr=self.lr.rate(t),
+            epochs=self.epochs,
+            steps=self.steps,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            remainder=self.remainder,
+        )
+
+
+_NAME = (  # whatever is not ASCII may be a letter
+    "^[^\\u0000-/:-@\\[-^`{-\\u007f][^\\u0000-*,/:-@\\[-^`{-\\u007f]*$"
+)
+
+
+def _task_name(name: str) -> str:
+    if not re.fullmatch(r"\w[\w.+-]{0,63}", name):
+        raise ValueError(
+            "must be a letter, digit or _ and then at most 63 of those or . + - (it names files), "
+            f"got {short(name)}"
+        )
+    if len(name.encode()) > NAME_BYTES:
+        raise ValueError(
+            f"must have at most {NAME_BYTES} bytes in UTF-8 (it names files), "
+            f"got {len(name.encode())}: {short(name)}"
+        )
+    return name
+
+
+@component
+class Task:
+    """One of the S models that train at the same time.
+
+    Every key of ``[local]`` may stand in a task, as ``lr = 0.1`` or inside ``local``.
+
+    Attributes:
+        name: Also the name of its files.
+        dataset: What it learns from.
+        model: What learns.
+        partition: Which client has which examples.
+        loss: What local training minimises.
+        metric: What the task is judged by; by default what suits the loss.
+        target: The metric to reach, for the score "distance" and for plans.
+        normalize: How examples are scaled.
+        augment: Random crops and flips of training images.
+        warm_start: A safetensors file with the first weights.
+        kernel: How training is computed, if not as the experiment says.
+        local: Keys of ``[local]`` that this task sets differently.
+    """
+
+    name: Annotated[
+        str,
+        Strict(),
+        AfterValidator(_task_name),
+        Field(json_schema_extra={"pattern": _NAME, "maxLength": 64}),
+    ]
+    dataset: Annotated[Dataset, DATASETS]
+    model: Annotated[Model, MODELS] = Mlp()
+    partition: Annotated[Partition, PARTITIONS] = AutoPartition()
+    loss: Annotated[Loss, LOSSES] = CrossEntropy()
+    metric: Annotated[Metric | None, dataclasses.replace(METRICS, optional=True)] = None
+    target: Finite | None = None
+    normalize: Annotated[Normalize, NORMALIZATIONS] = AutoNormalize()
+    augment: Augment = Augment()
+    warm_start: Text | None = None
+    kernel: Kernel | None = None
+    local: LocalOverride = LocalOverride()
+
+    also_known: ClassVar[tuple[str, ...]] = LOCAL_KEYS
+
+    def named_files(self, *only: str) -> dict[str, str]:
+        """The paths of the files that this task names beside its data, by their keys.
+
+        Args:
+            only: Of these fields; by default of all.
+        """
+        named = {"warm_start": {"": self.warm_start} if self.warm_start else {}}
+        own = getattr(self.partition, "named_files", None)
+        named["partition"] = own() if callable(own) else {}
+        return {
+            ".".join(["tasks", self.name, field, *filter(None, [key])]): path
+            for field, paths in named.items()
+            for key, path in paths.items()
+            if not only or field in only
+        }
+
+    def files(self, *only: str) -> dict[str, str]:
+        """SHA-256 of the files of `named_files`; "" where a file cannot be read."""
+        return {key: _hash(path) for key, path in self.named_files(*only).items()}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, data: Any) -> Any:
+        if isinstance(data, ArgsKwargs):
+            return ArgsKwargs((), gathered(data.kwargs or {}))
+        return gathered(data) if isinstance(data, Mapping) else data
+
+
+def _hash(path: str) -> str:
+    try:
+        return hash_input(path)
+    except OSError:  # whoever reads it will say what is wrong
+        return ""
+
+
+def fits_batched(task: Task, precision: str) -> bool:
+    """Whether the kernel "batched" can train a task: layers and loss are what it was made for."""
+    plain = isinstance(task.model, Mlp) and not task.model.dropout and not task.augment
+    return plain and isinstance(task.loss, CrossEntropy) and precision == "float32"
+
+
+def kernel_of(task: Task, precision: str) -> Literal["fast", "batched"]:
+    """What "auto" means for a task: a fixed rule, never the outcome of a timing."""
+    return "batched" if fits_batched(task, precision) else "fast"
+
+
+def gathered(task: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's table with the keys of ``[local]`` that stand in it moved into its `local`."""
+    inline = {key: value for key, value in task.items() if key in LOCAL_KEYS}
+    rest = {key: value for key, value in task.items() if key not in LOCAL_KEYS}
+    if not inline:
+        return rest
+    inner = rest.get("local", {})
+    inner = dump(inner) if isinstance(inner, LocalOverride) else inner
+    if not isinstance(inner, Mapping):
+        raise ValueError(f"local must be a table, got {short(inner)}")
+    twice = sorted(inner.keys() & inline.keys())
+    if twice:
+        raise ValueError(f"{twice[0]} is given both in the task and in its local")
+    return {**rest, "local": {**inner, **inline}}
+
+
+@component
+class Evaluate:
+    """Measuring.
+
+    Attributes:
+        every: The test split is measured every so many rounds, and after the last one. (The
+            difficulty is measured after every round: allocation needs it.)
+        batch_size: Examples in a batch of an evaluation.
+    """
+
+    every: Count = 1
+    batch_size: Count = 250

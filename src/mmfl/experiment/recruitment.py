@@ -1,0 +1,133 @@
+"""``[recruitment]``: the auction before round one, and what clients ask for in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from mmfl.config import Family, component
+from mmfl.errors import InputError, did_you_mean
+from mmfl.market import MECHANISMS, Bids, Mechanism, simulated_bids
+from mmfl.market.bids_io import DISTRIBUTIONS, Correlation, Csv, Distribution, bytes_needed, ids_of
+from mmfl.system.files import hash_input
+from mmfl.system.memory import Need, refuse
+
+__all__ = ["BIDS", "Recruiting"]
+
+BIDS = Family(
+    name="source of bids",
+    table={**DISTRIBUTIONS.table, "csv": Csv},
+    needs=(),
+    optional=True,
+)
+
+
+@component
+class Recruiting:
+    """``[recruitment]``: who agrees to train what, and for how much.
+
+    Attributes:
+        mechanism: The auction, e.g. ``{ kind = "max_min_fair", budget = 29.0 }``.
+        bids: What clients ask: a CSV file, or a model for all tasks that have none of their own.
+        tasks: From task name to its own model of bids.
+        correlation: Between the simulated bids of a client for any two tasks.
+        fraction: What a fractional winner does: it is available for the task in a round with
+            "probability" x, or always, with x of the local "work".
+        dropouts: Whether a winner whose turns come to nothing is "paid" all the same (it was
+            ready), or "unpaid": then it gets the share of its payment that the updates accepted
+            from it are of the turns it was given. Who is never given a turn is paid, unless it
+            holds no data of the task.
+        empty: If nobody is recruited for a task who could train it: "stop" before the first round,
+            or "leave_out", with a warning: the task keeps its first model, and the auction is held
+            for the others.
+    """
+
+    mechanism: Annotated[Mechanism, MECHANISMS]
+    bids: Annotated[Any, BIDS] = None
+    tasks: dict[str, Annotated[Distribution, DISTRIBUTIONS]] = field(
+        default_factory=dict, hash=False
+    )
+    correlation: Correlation = 0.0
+    fraction: Literal["probability", "work"] = "probability"
+    dropouts: Literal["paid", "unpaid"] = "paid"
+    empty: Literal["stop", "leave_out"] = "stop"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bids, Csv) and (self.tasks or self.correlation):
+            key = "tasks" if self.tasks else "correlation"
+            raise ValueError(f"takes bids from a file or simulates them, so {key} cannot be set")
+
+    def check_tasks(self, names: Sequence[str]) -> None:
+        """Refuse models for tasks that do not exist, and tasks without a model."""
+        for name in self.tasks:
+            if name not in names:
+                raise ValueError(f"recruitment.tasks: no task is {name!r}; {_near(name, names)}")
+        missing = [name for name in names if name not in self.tasks]
+        if self.bids is None and missing:
+            raise ValueError(f"recruitment needs bids, or a model of them for task {missing[0]!r}")
+
+    def files(self) -> dict[str, str]:
+        """The SHA-256 of the file that bids come from, if they do."""
+        if not isinstance(self.bids, Csv):
+            return {}
+        try:
+            return {"recruitment.bids": hash_input(self.bids.path)}
+        except OSError as error:
+            said = f"cannot read {self.bids.path!r}: {error.strerror}"
+            raise InputError(f"recruitment.bids: {said}") from None
+
+    def asked(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
+        """The bids of these clients for these tasks."""
+        what = f"clients.count = {len(clients):,} with an auction of {len(tasks)} tasks"
+        refuse([Need(what, bytes_needed(len(clients), len(tasks)))])
+        if isinstance(self.bids, Csv):
+            try:
+                return _matched(self.bids.read(), tasks, clients, self.bids.path)
+            except InputError as error:
+                raise InputError(f"recruitment.bids: {error}") from None
+        models = {task: self.tasks.get(task, self.bids) for task in tasks}
+        return simulated_bids(models, clients, correlation=self.correlation, seed=seed)
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    return did_you_mean(name, names)
+
+
+def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: str) -> Bids:
+    """The rows and columns of a file in the order of an experiment; who is not in it is unwilling.
+
+    Columns and tasks must be the same; so must rows and clients, if the file does not name them.
+    """
+    for name in given.tasks:
+        if name not in tasks:
+            raise InputError(f"{path}: column {name!r} is no task; {_near(name, tasks)}")
+    for name in tasks:
+        if name not in given.tasks:
+            raise InputError(f"{path}: has no column for task {name!r}")
+    columns = [given.tasks.index(name) for name in tasks]
+    if isinstance(given.clients, range) and len(given.clients):
+        if len(given.clients) != len(clients):
+            raise InputError(
+                f"{path}: has {len(given.clients)} rows for {len(clients)} clients; a first column "
+                "'client' says whose they are"
+            )
+        return Bids(given.values[:, columns], clients, tuple(tasks))
+    known = ids_of(clients)
+    if not all(isinstance(client, int) for client in given.clients):
+        odd = next(name for name in given.clients if not re.fullmatch(r"0|[1-9]\d*", str(name)))
+        raise InputError(f"{path}: client {odd!r} is none of the experiment's (whole numbers)")
+    ids = np.array(given.clients, dtype=np.int64)
+    place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    strange = np.flatnonzero(known[place] != ids)
+    if len(strange):
+        raise InputError(
+            f"{path}: client {ids[strange[0]]} is none of the experiment's "
+            f"({known[0]} to {known[-1]})"
+        )
+    values = np.full((len(known), len(tasks)), np.inf)
+    values[place] = given.values[:, columns]
+    return Bids(values, clients, tuple(tasks))

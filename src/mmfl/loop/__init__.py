@@ -1,0 +1,28 @@
+"""The round loop: Algorithm 1, and everything that a round consists of."""
+
+from mmfl.loop.allocation import allocate_clients, make_jobs
+from mmfl.loop.client_history import ClientTable, Stretch
+from mmfl.loop.iteration import Rounds
+from mmfl.loop.loop import rounds
+from mmfl.loop.population import Population
+from mmfl.loop.recruiting import Recruited, recruit, settled, warn_of
+from mmfl.loop.scoring import combine
+from mmfl.loop.state import RoundRecord, State, chained
+
+__all__ = [
+    "ClientTable",
+    "Population",
+    "Recruited",
+    "RoundRecord",
+    "Rounds",
+    "State",
+    "Stretch",
+    "allocate_clients",
+    "chained",
+    "combine",
+    "make_jobs",
+    "recruit",
+    "rounds",
+    "settled",
+    "warn_of",
+]

@@ -1,0 +1,78 @@
+"""Algorithm 1, lines 4-5: who trains what in a round, and the jobs that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.allocate import Assignment, Assignments, View, first_fault
+from mmfl.errors import EngineError
+from mmfl.exchange import Address, Job
+from mmfl.loop.population import Population
+from mmfl.loop.state import State
+from mmfl.rng import stream
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+
+__all__ = ["allocate_clients", "make_jobs"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def allocate_clients(
+    t: int, experiment: Experiment, population: Population, places: Ints, state: State
+) -> tuple[View, Assignments, Any]:
+    """Algorithm 1, lines 4-5: each active client's task, and the allocator's next state."""
+    federation = population.federation
+    clients = population.ids(places)
+    sizes = federation.sizes(clients)
+    view = View(
+        round=t,
+        rounds=experiment.rounds,
+        tasks=federation.tasks,
+        difficulty=np.array([state.difficulty[task] for task in federation.tasks]),
+        clients=clients,
+        positions=places,
+        population=len(federation.clients),
+        sizes=sizes,
+        eligible=population.eligible(t, places, clients, sizes),
+        capacity=np.ones(len(clients), dtype=np.int64),
+        remembered=state.clients,
+    )
+    rng = stream(experiment.seed, "allocate", t)
+    given, after = experiment.allocator.allocate(view, state.allocator, rng=rng)
+    assignments = given if isinstance(given, Assignments) else _packed(given)
+    fault = first_fault(assignments, view)
+    if fault is not None:
+        raise EngineError(f"the allocator {experiment.allocator!r} broke a rule: {fault}")
+    return view, assignments, after
+
+
+def _packed(given: Iterable[Assignment]) -> Assignments:
+    rows = [(int(c), int(s), float(p)) for c, s, p in given]
+    clients, tasks, p = zip(*rows, strict=True) if rows else ((), (), ())
+    return Assignments(np.array(clients, np.int64), np.array(tasks, np.int64), np.array(p, float))
+
+
+def make_jobs(
+    population: Population, view: View, assignments: Assignments, state: State
+) -> list[Job]:
+    """One job per assignment: task after task, each by ascending client."""
+    experiment, t, tasks = population.experiment, view.round, view.tasks
+    work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
+    order = np.lexsort((assignments.clients, assignments.tasks))
+    shares = population.work(view, assignments)[order].tolist()
+    return [
+        Job(
+            Address(experiment.run_id, t, tasks[column], client, state.versions[tasks[column]]),
+            experiment.seed,
+            work[tasks[column]] if share == 1 else replace(work[tasks[column]], share=share),
+            probability,
+        )
+        for (client, column, probability), share in zip(assignments[order], shares, strict=True)
+    ]

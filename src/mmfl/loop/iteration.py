@@ -1,0 +1,38 @@
+"""An iterator over rounds that may be closed at any time, from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from inspect import GEN_RUNNING, getgeneratorstate
+from threading import RLock
+from typing import Self
+
+from mmfl.errors import EngineError
+from mmfl.loop.state import RoundRecord, State
+
+__all__ = ["Rounds"]
+
+
+class Rounds(Iterator[tuple[State, RoundRecord]]):
+    """An iterator over rounds that closes its engine in the end: after `break`, too."""
+
+    def __init__(self, generator: Generator[tuple[State, RoundRecord], None, None]) -> None:
+        self._generator = generator
+        self._lock = RLock()  # a generator belongs to one thread at a time
+
+    def __next__(self) -> tuple[State, RoundRecord]:
+        with self._lock:
+            return next(self._generator)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the rounds and the workers; if another thread computes a round, after that one."""
+        with self._lock:
+            if getgeneratorstate(self._generator) == GEN_RUNNING:
+                raise EngineError("rounds cannot be closed by the code that computes one of them")
+            self._generator.close()

@@ -1,0 +1,132 @@
+"""The round loop: Algorithm 1 (FedFairMMFL) of the paper. There is no other one in mmfl.
+
+    for state, record in mmfl.rounds(experiment):
+        print(record.round, record.metric)
+
+Stopping early is `break`, logging is the loop's body, a checkpoint is the state that was yielded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from math import nan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmfl.errors import InputError
+from mmfl.loop.allocation import allocate_clients, make_jobs
+from mmfl.loop.gate import Turns
+from mmfl.loop.iteration import Rounds
+from mmfl.loop.population import Population
+from mmfl.loop.recruiting import warn_of
+from mmfl.loop.scoring import scores, tested
+from mmfl.loop.state import RoundRecord, State, chained
+from mmfl.system.calls import perf_counter
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Engine, Experiment
+
+__all__ = ["Rounds", "rounds"]
+
+
+def rounds(
+    experiment: Experiment,
+    *,
+    engine: Engine | None = None,
+    data_dir: str | Path | None = None,
+    state: State | None = None,
+    population: Population | None = None,
+) -> Rounds:
+    """Train all tasks; yields (state, record) after every round.
+
+    Args:
+        experiment: What to do.
+        engine: A running engine to use, and to leave running; by default the experiment's own. It
+            must have been opened for the same data, models and seed (`Experiment.world`).
+        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        state: Go on after this state, to the very bits of a run that was never interrupted.
+        population: Who may train what, if that is known: an auction is then not held again.
+    """
+    known = (state, population)
+    return Rounds(_rounds(experiment, engine, None if data_dir is None else Path(data_dir), *known))
+
+
+def _rounds(
+    experiment: Experiment,
+    given: Engine | None,
+    data_dir: Path | None,
+    state: State | None,
+    population: Population | None,
+) -> Generator[tuple[State, RoundRecord], None, None]:
+    engine = experiment.engine.open(experiment, data_dir=data_dir) if given is None else given
+    try:
+        experiment = experiment.resolved()
+        experiment.refuse_world_of(engine.experiment)
+        population = population or Population.of(engine.federation, experiment)
+        warn_of(population.recruited)
+        if state is None:
+            state = State.first(engine.initial(), experiment.lineage)  # Algorithm 1, line 1
+        if state.lineage != experiment.lineage:
+            raise InputError("the state belongs to another experiment and cannot be continued")
+        for t in range(state.round + 1, experiment.rounds + 1):  # line 2
+            state, record = _round(t, experiment, engine, population, state)
+            yield state, record
+    finally:
+        if given is None:
+            engine.close()
+
+
+def _round(
+    t: int, experiment: Experiment, engine: Engine, population: Population, state: State
+) -> tuple[State, RoundRecord]:
+    start = perf_counter()
+    tasks = engine.federation.tasks
+    active = population.active(t, state.offenders)  # line 3: m = C x K clients are active
+    view, assignments, allocator = allocate_clients(
+        t, experiment, population, active, state
+    )  # lines 4-5
+
+    jobs = make_jobs(population, view, assignments, state)
+    turns = Turns(engine, experiment, view, state)
+    params, aggregator = dict(state.params), dict(state.aggregator)
+    for task, updates in turns.by_task(jobs):  # lines 6-11: each client trains its task
+        params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
+            state.params[task], updates, state.difficulty[task], state.aggregator[task]
+        )
+    versions = {task: v + (task in turns.trained) for task, v in state.versions.items()}
+    trained = perf_counter()
+    state = state.replace(
+        round=t,
+        params=params,
+        versions=versions,
+        allocator=allocator,
+        aggregator=aggregator,
+        clients=state.clients.after(turns.accepted),
+        stale=state.stale | turns.trained.keys(),
+        offenders=turns.offenders,
+    )
+    # line 14: obtain f_s
+    difficulty, seen, silent, lies = scores(t, experiment, engine, population, state, turns.trained)
+    state, shown = tested(t, experiment, engine, state, seen)
+    chain = chained(state.chain, t, tasks, assignments, difficulty)
+    state, done = state.replace(difficulty=difficulty, chain=chain), perf_counter()
+    return state, RoundRecord(
+        round=t,
+        tasks=tasks,
+        active=len(active),
+        assignments=assignments,
+        clients={task: turns.trained.get(task, 0) for task in tasks},
+        samples=turns.samples,
+        failures=(*turns.failures, *silent),
+        difficulty=difficulty,
+        metric={task: m.metric if m else nan for task, m in shown.measured.items()},
+        loss={task: m.loss if m else nan for task, m in shown.measured.items()},
+        fresh=not shown.stale,
+        seconds=done - start,
+        seconds_train=trained - start,
+        seconds_evaluate=done - trained,
+        seconds_aggregate=turns.seconds_aggregate,
+        seconds_clients=turns.seconds_clients,
+        faults=(*turns.injection.faults, *lies),
+        virtual=turns.injection.virtual,
+    )

@@ -1,0 +1,173 @@
+"""The clients that may train something, and who of them is active, scores a task, does how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.allocate import Assignments, View
+from mmfl.errors import NobodyError
+from mmfl.experiment import Federation
+from mmfl.faults import Offenders
+from mmfl.loop.recruiting import Recruited, recruit
+from mmfl.rng import stream
+from mmfl.system.memory import Need, refuse
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+
+__all__ = ["Population"]
+
+Ints = npt.NDArray[np.int64]
+NOBODY: Offenders = {}
+
+_TURN = 200
+"""Bytes that a turn takes at the coordinator, at least: its place, its assignment, its job."""
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """The clients that may train something.
+
+    Attributes:
+        federation: Everybody.
+        experiment: The rates and the seed.
+        places: Their places in the federation's list; None = all of it (which costs no memory).
+        count: How many they are.
+        rates: Each client's own active rate, by place; empty if there is one rate for all.
+        recruited: Who may train what, if there was an auction.
+    """
+
+    federation: Federation
+    experiment: Experiment
+    places: Ints | None
+    count: int
+    rates: npt.NDArray[np.float64]
+    recruited: Recruited | None = None
+
+    @classmethod
+    def of(cls, federation: Federation, experiment: Experiment) -> Population:
+        """Hold the auction, if there is one, and ask the federation who can train anything."""
+        recruited = recruit(experiment, federation)
+        places = federation.able()
+        if recruited is not None:
+            places = np.flatnonzero(recruited.able.any(axis=1))
+        count = len(federation.clients) if places is None else len(places)
+        if count == 0:
+            raise NobodyError("no client holds data of any task, so nothing can be trained")
+        if isinstance(experiment.clients.active, float) and not round(
+            experiment.clients.active * count
+        ):
+            who = "that hold data" if recruited is None else "that are recruited"
+            raise NobodyError(
+                f"clients.active = {experiment.clients.active:g} of {count} clients {who} leaves "
+                "nobody active; raise it"
+            )
+        rate = experiment.clients.active
+        if isinstance(rate, float):
+            active = round(rate * count)
+            what = f"clients.active = {rate:g}, which means {active:,} clients a round,"
+            refuse([Need(what, (_TURN + 9 * len(federation.tasks)) * active)])
+        rates = np.array(() if isinstance(rate, float) else rate)
+        return cls(federation, experiment, places, count, rates, recruited)
+
+    def turnout(self, t: int) -> int:
+        """How many clients are active in a round."""
+        rate = self.experiment.clients.active
+        return round(rate * self.count) if isinstance(rate, float) else len(self.active(t))
+
+    def active(self, t: int, offenders: Offenders = NOBODY) -> Ints:
+        """Places of the round's active clients, ascending (Algorithm 1, line 3).
+
+        Those in quarantine are left out before the draw.
+        """
+        rate = self.experiment.clients.active
+        rng = stream(self.experiment.seed, "active", t)
+        away = self._away(t, offenders, self.places)
+        if isinstance(rate, float):
+            count = self.count - len(away)
+            m = round(rate * count)
+            chosen = np.arange(m)
+            if m < count:
+                chosen = np.sort(rng.choice(count, m, replace=False, shuffle=False))
+            chosen = _passing_over(away, chosen)
+            return chosen if self.places is None else self.places[chosen]
+        places = np.arange(self.count) if self.places is None else self.places
+        places = np.delete(places, away)
+        return places[rng.at(self.ids(places)) < self.rates[places]]
+
+    def _away(self, t: int, offenders: Offenders, places: Ints | None) -> Ints:
+        """Which of these places (None = all), by number, are of clients in quarantine."""
+        quarantine = self.experiment.quarantine
+        ids = quarantine.away(t, offenders) if quarantine and offenders else np.empty(0, np.int64)
+        clients = self.federation.clients
+        if isinstance(clients, range):
+            found: Ints = (ids - clients.start) // clients.step
+        else:
+            found = np.searchsorted(self._listed, ids)
+        if places is None:
+            return found
+        numbers: Ints = np.minimum(np.searchsorted(places, found), len(places) - 1)
+        return numbers[np.equal(places[numbers], found)]
+
+    def ids(self, places: Ints) -> Ints:
+        """The ids at these places of the federation's list."""
+        clients = self.federation.clients
+        if isinstance(clients, range):
+            return clients.start + places * clients.step
+        return self._listed[places]
+
+    @cached_property
+    def _listed(self) -> Ints:
+        return np.asarray(self.federation.clients, dtype=np.int64)
+
+    @cached_property
+    def _holders(self) -> dict[str, Ints | None]:
+        """From task to the places of those that may train it; None = everybody in the list."""
+        if self.recruited is None:
+            return {task: self.federation.able(task) for task in self.federation.tasks}
+        columns = self.recruited.able.T
+        return dict(zip(self.federation.tasks, map(np.flatnonzero, columns), strict=True))
+
+    def can_train(self, task: str) -> bool:
+        """Whether anybody may train a task and is ever active."""
+        places = self._holders[task]
+        if isinstance(self.experiment.clients.active, float):
+            return places is None or len(places) > 0
+        return bool((self.rates if places is None else self.rates[places]).any())
+
+    def judges(self, t: int, task: str, offenders: Offenders = NOBODY) -> Ints:
+        """Ids of the clients that score a task in a round: so many of all that may train it."""
+        places = self._holders[task]
+        away = self._away(t, offenders, places)
+        count = (len(self.federation.clients) if places is None else len(places)) - len(away)
+        wanted = self.experiment.score_clients
+        if wanted is None or wanted >= count:
+            chosen = np.arange(count)
+        else:
+            rng = stream(self.experiment.seed, "judges", t, task)
+            chosen = np.sort(rng.choice(count, wanted, replace=False))
+        chosen = _passing_over(away, chosen)
+        return self.ids(chosen if places is None else places[chosen])
+
+    def eligible(self, t: int, places: Ints, clients: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
+        """(n, S) who may train what in a round: holds data and, after an auction, is recruited."""
+        if self.recruited is None:
+            return sizes > 0
+        return self.recruited.available(t, places, clients)
+
+    def work(self, view: View, assignments: Assignments) -> npt.NDArray[np.float64]:
+        """The share of the local work that each assignment is for."""
+        if self.recruited is None:
+            return np.ones(len(assignments))
+        rows = np.searchsorted(view.clients, assignments.clients)
+        return self.recruited.work(view.positions[rows], assignments.tasks)
+
+
+def _passing_over(away: Ints, chosen: Ints) -> Ints:
+    """Numbers that were chosen among those that are not away, as numbers among all."""
+    return chosen + np.searchsorted(away - np.arange(len(away)), chosen, side="right")

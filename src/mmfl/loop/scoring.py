@@ -1,0 +1,196 @@
+"""Scoring: from evaluations to every task's difficulty f_s, and what the test split says.
+
+An engine delivers sums over pieces of a split, or over clients' shards; `combine` adds them up in
+the order of delivery, which makes the server's value a mean over examples and the clients' value
+the size-weighted mean of the paper's equation 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
+from mmfl.faults import Fault, Faults, Injection
+from mmfl.objectives import Measured
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Engine, Experiment, Ids
+    from mmfl.loop.population import Population
+    from mmfl.loop.state import State
+
+__all__ = [
+    "combine",
+    "scores",
+    "tested",
+]
+
+
+def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measured]:
+    """From pieces to means per task, in float64 and in the order of delivery."""
+    sums: dict[str, tuple[float, float, int, float]] = {}
+    for piece in pieces:
+        if isinstance(piece, EvaluationFailure):
+            continue
+        found = (piece.loss, piece.metric, piece.examples, piece.guess)
+        loss, metric, examples, guess = sums.get(piece.task, (0.0, 0.0, 0, 0.0))
+        sums[piece.task] = (
+            loss + found[0],
+            metric + found[1],
+            examples + found[2],
+            guess + found[3],
+        )
+    return {
+        task: Measured(loss / examples, metric / examples, examples, guess / examples)
+        for task, (loss, metric, examples, guess) in sums.items()
+        if examples
+    }
+
+
+def scores(
+    t: int,
+    experiment: Experiment,
+    engine: Engine,
+    population: Population,
+    state: State,
+    trained: Collection[str],
+) -> tuple[dict[str, float], dict[str, Measured], list[ClientFailure], list[Fault]]:
+    """f_s of every task, what was measured for it, clients that did not deliver, and injected lies.
+
+    A task that did not train keeps its score.
+    """
+    changed = {
+        task: weights
+        for task, weights in state.params.items()
+        if task in trained or math.isnan(state.difficulty[task])
+    }
+    asked = None
+    if experiment.score_source == "clients":  # the paper's equation 1
+        asked = {task: population.judges(t, task, state.offenders) for task in changed}
+    split: Split = experiment.score_split if asked is None else "train"
+    failures: list[ClientFailure] = []
+    faults = experiment.faults or Faults()
+    injection = Injection(faults, experiment.seed, t, tuple(state.params))
+    pieces = engine.evaluate(changed, split, asked)
+    if asked is not None:
+        gate = _Judges(experiment, asked, population, state, injection, failures)
+        pieces = iter(list(gate.heard_out(pieces)))
+        gate.close()
+    seen = combine(pieces)
+    difficulty = dict(state.difficulty)
+    for task, measured in seen.items():
+        others = [f for name, f in state.difficulty.items() if name != task]
+        f = experiment.score.difficulty(measured, experiment.task(task))
+        difficulty[task] = _safe(float(f), others)
+    return difficulty, seen, failures, injection.faults
+
+
+@dataclass(frozen=True)
+class _Judges:
+    """The gate for clients' evaluations: one answer from each that was asked, within its limits."""
+
+    experiment: Experiment
+    asked: Mapping[str, Ids]
+    population: Population
+    state: State
+    injection: Injection
+    failures: list[ClientFailure]
+    heard: set[tuple[str, int]] = field(default_factory=set)
+
+    @cached_property
+    def holds(self) -> dict[str, dict[int, int]]:
+        """From task and client to how many examples it holds, of those that were asked."""
+        federation, found = self.population.federation, {}
+        for task, clients in self.asked.items():
+            sizes = federation.sizes(clients)[:, federation.tasks.index(task)]
+            found[task] = dict(zip(clients.tolist(), sizes.tolist(), strict=True))
+        return found
+
+    def heard_out(
+        self, pieces: Iterable[Evaluation | EvaluationFailure]
+    ) -> Iterator[Evaluation | EvaluationFailure]:
+        """The evaluations that may count, after those who lie have spoiled theirs."""
+        for task, clients in self.asked.items():
+            self.injection.expect(task, clients, "evaluate")
+        for piece in pieces:
+            told, client = piece, piece.client
+            if client is not None and self.injection.misbehaves(piece.task, client, "evaluate"):
+                told = self.injection.told(piece, client)
+            fine = self.lets_through(told)
+            if told is not piece and client is not None:
+                self.injection.note(self._address(piece.task, client), "evaluate", refused=not fine)
+            if fine:
+                yield told
+
+    def lets_through(self, found: Evaluation | EvaluationFailure) -> bool:
+        """Whether an evaluation may count; if not, the failure is recorded."""
+        task, client = found.task, found.client
+        if client is None or client not in self.holds.get(task, ()):
+            return False
+        reason, detail = "", ""
+        if isinstance(found, EvaluationFailure):
+            reason, detail = found.reason, found.detail
+        elif (task, client) in self.heard:
+            reason, detail = "duplicate", "evaluated twice"
+        elif not self._sane(found, self.holds[task][client]):
+            reason, detail = "evaluation", f"claims {found}"
+        self.heard.add((task, client))
+        if reason:
+            self._note(task, client, reason, detail)
+        return not reason
+
+    def close(self) -> None:
+        """Record who was asked and said nothing."""
+        for task, clients in self.asked.items():
+            for client in clients.tolist():
+                if (task, client) not in self.heard:
+                    self._note(task, client, "evaluation", "no answer")
+
+    def _note(self, task: str, client: int, reason: str, detail: str) -> None:
+        self.failures.append(ClientFailure(self._address(task, client), reason, detail, turn=False))
+
+    def _address(self, task: str, client: int) -> Address:
+        version = self.state.versions[task]
+        return Address(self.experiment.run_id, self.state.round, task, client, version)
+
+    def _sane(self, found: Evaluation, holds: int) -> bool:
+        metric = self.experiment.task(found.task).metric
+        assert metric is not None  # the experiment is resolved
+        low, high = (bound * found.examples for bound in metric.bounds)
+        slack = 1e-5 * found.examples  # of sums in float32
+        finite = math.isfinite(found.loss) and math.isfinite(found.metric)
+        blind = math.isnan(found.guess) or 0 <= found.guess < math.inf
+        bounded = low - slack <= found.metric <= high + slack
+        return 0 < found.examples <= holds and finite and blind and bounded
+
+
+def tested(
+    t: int, experiment: Experiment, engine: Engine, state: State, seen: Mapping[str, Measured]
+) -> tuple[State, State]:
+    """The state to go on with, and the state to show, with the test split measured where it is due.
+
+    They differ after the last round, which is always measured: a run that gets more rounds later
+    goes on as if they had been planned from the start.
+    """
+    measured = dict(state.measured)
+    if experiment.score_source == "server" and experiment.score_split == "test":
+        measured |= seen
+        state = state.replace(measured=measured, stale=state.stale - seen.keys())
+        return state, state
+    due = t % experiment.evaluate.every == 0
+    if not due and t != experiment.rounds:
+        return state, state
+    old = {task: weights for task, weights in state.params.items() if task in state.stale}
+    measured |= combine(engine.evaluate(old, "test"))
+    shown = state.replace(measured=measured, stale=frozenset())
+    return shown if due else state, shown
+
+
+def _safe(f: float, others: Iterable[float]) -> float:
+    """f_s, made safe: a score that is not finite is set to the worst finite one that is known."""
+    if math.isfinite(f):
+        return max(f, 0.0)
+    return max((other for other in others if math.isfinite(other)), default=1.0)

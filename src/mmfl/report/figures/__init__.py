@@ -1,0 +1,26 @@
+"""The pictures."""
+
+from mmfl.report.figures.auctions import draw_auctions, draw_supply, save_auctions, save_supply
+from mmfl.report.figures.bounds import Panel, draw_bounds, save_bounds
+from mmfl.report.figures.comparison import draw_comparison, save_comparison
+from mmfl.report.figures.plans import draw_plan, save_plan
+from mmfl.report.figures.saving import check_path, render
+from mmfl.report.figures.theorems import draw_theorems, save_theorems
+
+__all__ = [
+    "Panel",
+    "check_path",
+    "draw_auctions",
+    "draw_bounds",
+    "draw_comparison",
+    "draw_plan",
+    "draw_supply",
+    "draw_theorems",
+    "render",
+    "save_auctions",
+    "save_bounds",
+    "save_comparison",
+    "save_plan",
+    "save_supply",
+    "save_theorems",
+]

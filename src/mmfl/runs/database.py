@@ -1,0 +1,218 @@
+"""Opening `run.sqlite`: what kind of file it is comes first, then what it says.
+
+A run directory may come from anywhere. A pipe or a device is never opened. A reader cannot write,
+does not trust what the schema says (`mmfl.runs.schema` compares it with ours before any query) and
+gives up after more steps than a database of this size can need.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from mmfl.errors import MmflWarning, StoreError
+from mmfl.system import calls
+from mmfl.system.files import open_file, read_file, refuse_irregular, write_new
+
+__all__ = [
+    "DATABASE",
+    "open_for_reading",
+    "open_for_writing",
+    "transaction",
+    "trouble",
+    "wait_for_lock",
+]
+
+DATABASE = "run.sqlite"
+
+LIMIT = 1 << 36
+"""The most bytes that a database may have (64 GiB)."""
+
+PATIENCE = 600.0
+"""Seconds for which runs and readers wait for a lock that another program holds."""
+
+COPIED = 1 << 30
+"""The most bytes that a database may have in which a write was cut short (1 GiB)."""
+
+T = TypeVar("T")
+
+_BUSY = 1.0
+"""Seconds for which SQLite itself waits for a lock."""
+
+_JOURNAL = "-journal"
+_BESIDE = ("-wal", "-shm", _JOURNAL)
+_EVERY = 10_000
+_STEPS = 10_000_000
+_STEPS_A_BYTE = 100
+_MAGIC = bytes.fromhex("d9d505f920a163d7")
+
+
+def open_for_reading(folder: Path) -> sqlite3.Connection:
+    """The database of a run directory, as it is at this moment; later writes are not seen."""
+    size = _check_files(folder)
+    database = _without_unfinished(folder)
+    if database is None:
+        path = (folder / DATABASE).resolve()
+        database = calls.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY)
+    try:
+        _guard(database, size)
+        calls.execute(database, "BEGIN")
+        # The first query takes the lock, or the snapshot, that all later ones use.
+        wait_for_lock(
+            lambda: calls.execute(database, "SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        )
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def open_for_writing(folder: Path) -> sqlite3.Connection:
+    """The database of a run directory, which is made if it is not there."""
+    with suppress(FileNotFoundError):
+        _check_files(folder)
+        if calls.status(folder / DATABASE).st_nlink > 1:
+            said = f"{DATABASE} has another hard link, so another run would change, too; copy it"
+            raise OSError(errno.EMLINK, said)
+    database = calls.connect(folder / DATABASE, timeout=_BUSY, check_same_thread=False)
+    try:
+        calls.execute(database, "PRAGMA trusted_schema = OFF")
+        calls.execute(database, "PRAGMA cell_size_check = ON")
+        wait_for_lock(lambda: calls.execute(database, "PRAGMA journal_mode = WAL"))
+        calls.execute(database, "PRAGMA synchronous = NORMAL")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """All that is written in this block is stored, or nothing."""
+    try:
+        wait_for_lock(lambda: calls.execute(database, "BEGIN IMMEDIATE"))
+        yield database
+        wait_for_lock(lambda: calls.commit(database))  # without WAL it waits for readers
+    except BaseException:
+        with suppress(sqlite3.Error):
+            database.rollback()
+        raise
+
+
+def wait_for_lock(act: Callable[[], T]) -> T:
+    """Do what needs the lock of the database; while another program holds it, wait."""
+    limit, told = calls.monotonic() + PATIENCE, False
+    while True:
+        try:
+            return act()
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or calls.monotonic() > limit:
+                raise
+        if not told:
+            said = f"{DATABASE} is locked by another program; waiting up to {PATIENCE:g} s for it"
+            warnings.warn(said, MmflWarning, stacklevel=2)
+            told = True
+        calls.sleep(0.05)
+
+
+@contextmanager
+def trouble(doing: str, folder: Path) -> Iterator[None]:
+    """What goes wrong with files or the database in this block is one sentence."""
+    try:
+        yield
+    except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        if reason == "interrupted":
+            reason = f"{DATABASE} is damaged: reading it does not end"
+        raise StoreError(f"cannot {doing} the run in {str(folder)!r}: {reason}") from None
+
+
+def _check_files(folder: Path) -> int:
+    """Refuse what is not a file, without opening it; the database's size.
+
+    To open and close it here would release the locks that SQLite has on it in this process.
+    """
+    path = folder / DATABASE
+    size = refuse_irregular(path, limit=LIMIT)
+    for end in _BESIDE:
+        with suppress(FileNotFoundError):
+            refuse_irregular(_beside(path, end), limit=LIMIT, links=False)
+    _refuse_foreign_journal(_beside(path, _JOURNAL))
+    return size
+
+
+def _refuse_foreign_journal(journal: Path) -> None:
+    """Refuse a journal of several databases: it names another file, which SQLite would remove.
+
+    See https://www.sqlite.org/fileformat2.html, "The Rollback Journal": ours never names one.
+    """
+    try:
+        with open_file(journal, limit=LIMIT) as file:
+            file.seek(-len(_MAGIC), os.SEEK_END)
+            foreign = file.read() == _MAGIC
+    except OSError:  # there is none, or it is shorter than that
+        return
+    if foreign:
+        raise OSError(errno.EINVAL, f"{journal.name} is damaged: it names another file")
+
+
+def _beside(path: Path, end: str) -> Path:
+    real = path.resolve()  # SQLite follows links to the database itself
+    return real.with_name(f"{real.name}{end}")
+
+
+def _without_unfinished(folder: Path) -> sqlite3.Connection | None:
+    """If a write was cut short: a copy in memory in which it never began; else None.
+
+    SQLite undoes such a write when the database is next opened for writing. A reader leaves the
+    directory as it is.
+    """
+    path = folder / DATABASE
+    journal = _beside(path, _JOURNAL)
+    try:
+        undo = read_file(journal, limit=COPIED)
+    except FileNotFoundError:
+        return None
+    if not undo:
+        return None
+    with calls.temporary_folder("mmfl-") as name:
+        copy = Path(name) / DATABASE
+        write_new(copy, read_file(path, limit=COPIED))
+        write_new(_beside(copy, _JOURNAL), undo)
+        memory = calls.connect(":memory:")
+        try:
+            with closing(calls.connect(copy)) as source:
+                source.backup(memory)
+        except BaseException:
+            memory.close()
+            raise
+    return memory
+
+
+def _guard(database: sqlite3.Connection, size: int) -> None:
+    """Let a connection read, and nothing else, and not for ever."""
+    for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+        calls.execute(database, f"PRAGMA {setting}")
+    for what, most in (
+        (sqlite3.SQLITE_LIMIT_LENGTH, 1 << 30),
+        (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 100_000),
+        (sqlite3.SQLITE_LIMIT_COLUMN, 100),
+        (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+        (sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+    ):
+        database.setlimit(what, most)
+    left = (_STEPS + _STEPS_A_BYTE * size) // _EVERY
+
+    def count() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    database.set_progress_handler(count, _EVERY)

@@ -1,0 +1,35 @@
+"""Which folder a run gets, where several may have the same name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mmfl.errors import StoreError
+from mmfl.system.files import list_folder
+
+__all__ = ["FolderTakenError", "free_folder", "last_folder"]
+
+
+class FolderTakenError(StoreError):
+    """A folder for a new run holds something already."""
+
+
+def free_folder(wanted: Path) -> Path:
+    """`wanted`, or `wanted`-2, -3, ...: the first that does not exist."""
+    number, folder = 1, wanted
+    while folder.exists():
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
+
+
+def last_folder(wanted: Path) -> Path:
+    """`wanted`, or `wanted`-2, -3, ...: the last that exists; `wanted` if none does."""
+    numbered = re.compile(rf"{re.escape(wanted.name)}-([1-9]\d*)")
+    try:
+        beside = list_folder(wanted.parent) if wanted.parent.is_dir() else []
+    except OSError as error:
+        raise StoreError(f"cannot read {str(wanted.parent)!r}: {error.strerror}") from None
+    found = {int(m[1]): path for path in beside if (m := numbered.fullmatch(path.name))}
+    return found[max(found)] if found else wanted

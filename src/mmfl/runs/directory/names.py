@@ -1,0 +1,53 @@
+"""File names of a run, tried before anything is trained: a name may be too long, or unwritable."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmfl.errors import StoreError
+from mmfl.system import calls
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
+
+__all__ = ["OWN_FILE", "check_folder", "check_names"]
+
+OWN_FILE = re.compile(
+    r"mmfl-run\.json|experiment\.toml|environment\.json|models/\w[\w.+-]*\.safetensors"
+)
+"""The names of the files of a run whose hashes are in its database."""
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a path that no run directory can have."""
+    try:
+        calls.status(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"{str(folder)!r} cannot hold a run: {reason}") from None
+
+
+def check_names(folder: Path, experiment: Experiment) -> None:
+    """Refuse tasks after which no file in a run directory can be called."""
+    there = next((path for path in (folder, *folder.parents) if os.path.isdir(path)), Path())
+    for task in experiment.tasks:
+        longest = f"model-{task.name}.{'0' * 16}.safetensors.part"
+        try:
+            calls.status(there / longest)
+        except FileNotFoundError:
+            continue
+        except UnicodeEncodeError:
+            raise StoreError(
+                f"task {task.name!r} cannot name a file here, since the locale's encoding is "
+                f"{sys.getfilesystemencoding()}; set PYTHONUTF8=1, or rename the task"
+            ) from None
+        except OSError as error:
+            raise StoreError(
+                f"task {task.name!r} cannot name a file in {str(folder)!r}: {error.strerror}"
+            ) from None

@@ -1,0 +1,92 @@
+"""Turns of a run that failed, by task, and tasks that never trained."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from mmfl.errors import StoreError, one_line
+from mmfl.runs.auction import hiring
+from mmfl.runs.store import RunStore
+
+__all__ = ["TaskTurns", "turns_by_task"]
+
+
+@dataclass(frozen=True)
+class TaskTurns:
+    """What became of a task's turns.
+
+    Attributes:
+        accepted: Updates that were accepted.
+        failed: Turns that failed, or whose update was refused.
+        reason: Why, most often; "" if none failed.
+        left_out: Whether the auction left the task out.
+        nobody: Whether there was no client that could train it, for another reason.
+    """
+
+    accepted: int
+    failed: int = 0
+    reason: str = ""
+    left_out: bool = False
+    nobody: bool = False
+
+    @property
+    def trained(self) -> bool:
+        """Whether the task's model was ever changed."""
+        return self.accepted > 0
+
+    @property
+    def broken(self) -> bool:
+        """Whether the task never trained although it was to: a failure of the run.
+
+        A task that the auction left out, or that was given no turn by chance, is none.
+        """
+        return not self.trained and (self.failed > 0 or self.nobody)
+
+    @property
+    def why(self) -> str:
+        """Why the task never trained, as the end of a sentence; "" if it did."""
+        if self.trained:
+            return ""
+        if self.failed:
+            return f"all {self.failed:,} turns failed, most often for this: {self.reason}"
+        if self.nobody:
+            return "no client could train it"
+        return "the auction left it out" if self.left_out else "it was given no turn"
+
+
+def turns_by_task(store: RunStore) -> dict[str, TaskTurns]:
+    """From task to what became of its turns."""
+    query = "SELECT task, total(clients) FROM round_task GROUP BY task"
+    accepted: dict[int, float] = dict(store.rows(query))
+    failed: dict[str, tuple[int, str]] = {}
+    if store.has("failure", "turn"):
+        for name, reason, detail, count in store.rows(
+            "SELECT name, reason, min(detail), count(*) FROM failure "
+            "JOIN task ON number = failure.task WHERE turn GROUP BY number, reason "
+            "ORDER BY count(*) DESC, reason"
+        ):
+            before, first = failed.get(name, (0, f"{reason}: {detail}"))
+            failed[name] = (before + count, first)
+    auction = hiring(store)
+    none = {} if auction is None else {n: task.take_up == 0 for n, task in auction.tasks.items()}
+    unable = _names(store.meta().get("untrainable", "[]"))
+    found = {}
+    for task, name, *_ in store.tasks():
+        number, reason = failed.get(name, (0, ""))
+        count = int(accepted.get(task, 0))
+        left_out = none.get(name, False)
+        nobody = name in unable and not left_out
+        found[name] = TaskTurns(int(count), number, one_line(reason), left_out, nobody)
+    return found
+
+
+def _names(text: str) -> list[str]:
+    """The tasks that no client could train, as the run wrote them down."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise StoreError("meta.untrainable is malformed")
+    return found

@@ -1,0 +1,193 @@
+"""Where a round's time goes, and which kernel trains each task fastest on this machine.
+
+A measurement for people: nothing in a run depends on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmfl.exchange import Address, ClientUpdate, Job
+from mmfl.experiment import Experiment, Kernel, Task, fits_batched
+from mmfl.loop import Population, RoundRecord
+from mmfl.runs.runner import stored_rounds
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Engine
+
+__all__ = ["Profile", "Shares", "profile", "timed_rounds"]
+
+TURNS = 3
+REPEATS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """A round's wall clock, in seconds.
+
+    Attributes:
+        train: In which the workers trained, as if they had shared it evenly.
+        dispatch: In which workers waited: for jobs, for each other, for us.
+        aggregate: Checking, counting and aggregating what had come.
+        evaluate: Measuring difficulty and test scores.
+        store: Writing the round.
+    """
+
+    train: float
+    dispatch: float
+    aggregate: float
+    evaluate: float
+    store: float
+
+    @classmethod
+    def of(cls, record: RoundRecord, *, workers: int, store: float) -> Shares:
+        """From a round's record, the number of workers, and what storing it took."""
+        busy = min(record.seconds_clients / workers, record.seconds_train)
+        aggregate = min(record.seconds_aggregate, record.seconds_train - busy)
+        rest = record.seconds_train - busy - aggregate
+        return cls(busy, rest, aggregate, record.seconds_evaluate, store)
+
+    @property
+    def whole(self) -> float:
+        """The whole round."""
+        return float(sum(dataclasses.astuple(self)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """What was measured.
+
+    Attributes:
+        workers: How many turns were computed at the same time.
+        setup: Seconds before the first round.
+        samples: Training examples processed in a round.
+        shares: The median round, part by part.
+        pace: From task and kernel to training examples a second of one worker.
+        kernels: From task to the kernel that the experiment uses.
+    """
+
+    workers: int
+    setup: float
+    samples: float
+    shares: Shares
+    pace: Mapping[str, Mapping[str, float]]
+    kernels: Mapping[str, str]
+
+    @property
+    def fastest(self) -> dict[str, str]:
+        """From task to the kernel to pin: the present one, unless another is a tenth faster."""
+        found = {}
+        for task, pace in self.pace.items():
+            best = max(pace, key=pace.__getitem__)
+            now = self.kernels[task]
+            found[task] = best if pace[best] > 1.1 * pace.get(now, 0.0) else now
+        return found
+
+    @property
+    def pins(self) -> str:
+        """`fastest` as lines of a configuration."""
+        chosen = self.fastest
+        if len(set(chosen.values())) == 1:
+            return f'kernel = "{next(iter(chosen.values()))}"'
+        return "\n".join(
+            f'[[tasks]]\nname = "{task}"\nkernel = "{kernel}"' for task, kernel in chosen.items()
+        )
+
+
+def timed_rounds(
+    experiment: Experiment, *, data_dir: Path | None = None
+) -> Iterator[tuple[RoundRecord, Shares]]:
+    """All rounds, stored in a folder that is then dropped, each with where its time went."""
+    with (
+        closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine,
+        tempfile.TemporaryDirectory(prefix="mmfl-") as folder,
+        stored_rounds(experiment, Path(folder) / "run", engine=engine) as rounds,
+    ):
+        rounds.start()
+        before = time.perf_counter()
+        for _, record in rounds:
+            now = time.perf_counter()
+            store = max(0.0, now - before - record.seconds)
+            yield record, Shares.of(record, workers=engine.workers, store=store)
+            before = time.perf_counter()
+
+
+def profile(experiment: Experiment, *, rounds: int = 4, data_dir: Path | None = None) -> Profile:
+    """Run a few rounds and, beside them, a few turns of each task with each kernel.
+
+    Args:
+        experiment: What to measure; `rounds` of it are run at most.
+        rounds: At least 2: the first one warms up and is not counted.
+        data_dir: Folder of npz files; by default what MMFL_DATA says.
+    """
+    experiment = dataclasses.replace(experiment, rounds=rounds).resolved()
+    start = time.perf_counter()
+    timed, setup = [], 0.0
+    for record, shares in timed_rounds(experiment, data_dir=data_dir):
+        setup = setup or time.perf_counter() - start - record.seconds
+        timed.append((record, shares))
+    later = timed[1:] or timed
+    with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
+        workers, pace = engine.workers, _paces(experiment, engine)
+    columns = zip(*(dataclasses.astuple(shares) for _, shares in later), strict=True)
+    return Profile(
+        workers=workers,
+        setup=setup,
+        samples=statistics.median(record.samples for record, _ in later),
+        shares=Shares(*(statistics.median(column) for column in columns)),
+        pace=pace,
+        kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
+    )
+
+
+def _paces(experiment: Experiment, engine: Engine) -> dict[str, dict[str, float]]:
+    """Examples a second by task and kernel; kernels take turns, so that noise hits all alike."""
+    seen: dict[str, dict[str, list[float]]] = {task.name: {} for task in experiment.tasks}
+    for repeat in range(REPEATS + 1):
+        for kernel in ("reference", "fast", "batched"):
+            variant = _with_kernel(experiment, kernel)
+            engine.prepare(variant)
+            first = engine.initial()
+            for task in [t.name for t in variant.tasks if variant.kernel_of(t) == kernel]:
+                jobs = _jobs(variant, engine, task)
+                for found in engine.train(jobs, {task: first[task]}):
+                    if repeat and isinstance(found, ClientUpdate) and found.seconds > 0:
+                        rate = found.samples / found.seconds
+                        seen[task].setdefault(kernel, []).append(rate)
+    return {
+        task: {kernel: statistics.median(rates) for kernel, rates in found.items()}
+        for task, found in seen.items()
+    }
+
+
+def _with_kernel(experiment: Experiment, kernel: Kernel) -> Experiment:
+    """The experiment with this kernel for all tasks that it fits."""
+
+    def fitting(task: Task) -> Kernel:
+        fits = kernel != "batched" or fits_batched(task, experiment.precision)
+        return kernel if fits else "fast"
+
+    tasks = tuple(dataclasses.replace(task, kernel=fitting(task)) for task in experiment.tasks)
+    return dataclasses.replace(experiment, tasks=tasks)
+
+
+def _jobs(experiment: Experiment, engine: Engine, task: str) -> Sequence[Job]:
+    """First turns of a few clients that hold data of a task."""
+    population = Population.of(engine.federation, experiment)
+    clients = population.ids(population.active(1))
+    held = engine.federation.sizes(clients)[:, engine.federation.tasks.index(task)]
+    work = experiment.training(task).work(0)
+    return [
+        Job(Address(experiment.run_id, 1, task, client, 0), experiment.seed, work)
+        for client in clients[np.argsort(-held, kind="stable")][:TURNS].tolist()
+        if held.max() > 0
+    ]

@@ -1,0 +1,184 @@
+"""Help says all that was written, and mistakes are told what helps."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from mmfl.cli import app
+
+EXPERIMENT = """
+rounds = 1
+[clients]
+count = 4
+[engine]
+kind = "inline"
+[[tasks]]
+name = "a"
+dataset = { kind = "synthetic", train = 40, test = 10 }
+"""
+
+
+def commands(here: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield words
+    if isinstance(here, click.Group):
+        for name, inner in here.commands.items():
+            yield from commands(inner, (*words, name))
+
+
+ALL = list(commands(typer.main.get_command(app)))
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"[│╭╮╰╯─]", " ", text))
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_help_says_all_that_was_written(call, monkeypatch, words):
+    for name in ("COLUMNS", "TERMINAL_WIDTH"):
+        monkeypatch.setenv(name, "4000")
+    here = typer.main.get_command(app)
+    for word in words:
+        assert isinstance(here, click.Group)
+        here = here.commands[word]
+    code, out, err = call(*words, "--help")
+    assert (code, err) == (0, "")
+    shown = squeezed(out)
+    written = [here.help or "", *(str(getattr(p, "help", None) or "") for p in here.params)]
+    for text in written:
+        for paragraph in text.split("\n\n"):
+            assert squeezed(paragraph.replace("\\[", "[")).strip() in shown
+
+
+def test_the_help_of_auctions_names_the_section(call):
+    assert "or an experiment with [recruitment]." in squeezed(call("auction", "run", "--help")[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (("--rounds", "3"), "--set rounds=3"),
+        (("--rounds=3",), "--set rounds=3"),
+        (("--alpha", "5"), "--set allocator.alpha=5"),
+        (("--lr", "0.1"), "--set local.lr=0.1"),
+        (("--batch-size", "8"), "--set local.batch_size=8"),
+        (("--workers", "2"), "--set engine.workers=2"),
+        (("--seed",), "--set seed=..."),
+        (("--count", "a b"), "--set 'clients.count=a b'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_key_that_is_no_option_is_set(call, monkeypatch, command, given, hint):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, err = call(command, "e.toml", *given)
+    assert (code, out) == (2, "")
+    assert f"No such option: {given[0].partition('=')[0]}. Did you mean {hint}?" in squeezed(err)
+
+
+def test_other_options_that_there_are_not_are_as_before(call):
+    code, _, err = call("run", "e.toml", "--resum")
+    assert code == 2
+    assert "No such option: --resum" in squeezed(err)
+    assert "--resume" in err
+
+
+@pytest.mark.filterwarnings("always::mmfl.errors.MmflWarning")
+def test_clients_without_data_are_warned_of(call):
+    Path("own.py").write_text(
+        "import numpy as np\n"
+        "def hospitals():\n"
+        "    x, y = np.zeros((120, 2), np.float32), np.arange(120) % 2\n"
+        "    groups = np.arange(120) % 12\n"
+        "    return dict(x_train=x, y_train=y, x_test=x, y_test=y, groups=groups)\n"
+    )
+    text = EXPERIMENT.replace("count = 4", "count = 15")
+    text = re.sub("dataset = .*", 'dataset = "own:hospitals"\npartition = "by_group"', text)
+    Path("e.toml").write_text(text)
+    try:
+        code, out, err = call("check", "e.toml", "--allow-imports")
+        assert (code, "e.toml: fine; " in out) == (0, True)
+        assert err == (
+            "mmfl: warning: 3 clients hold no data of any task, so clients.count = 15 could be 12\n"
+        )
+        code, _, err = call("check", "e.toml", "--allow-imports", "--set", "clients.count=12")
+        assert (code, err) == (0, "")
+    finally:
+        sys.modules.pop("own", None)
+
+
+def test_the_command_line_names_the_option_that_the_library_does_not(call):
+    Path("e.toml").write_text(EXPERIMENT)
+    Path("taken").mkdir()
+    Path("taken/mine.txt").touch()
+    Path("file").touch()
+    for out, said in (
+        ("taken", "choose another folder (--out)"),
+        ("file", "choose a folder (--out)"),
+    ):
+        code, _, err = call("run", "e.toml", "--out", out)
+        assert (code, said in err, err.count("--out")) == (2, True, 1)
+
+
+OWN = """
+from dataclasses import dataclass
+@dataclass(frozen=True)
+class Tiny:
+    def build(self, shape, outputs):
+        from torch import nn
+        return nn.Sequential(nn.Flatten(), nn.Linear(shape[0], outputs))
+"""
+
+
+@pytest.fixture
+def project(call, monkeypatch, tmp_path):
+    """A run of an experiment with a model of the user's; this is another folder now."""
+    home, name = tmp_path / "project", "module_of_one_project"
+    home.mkdir()
+    (home / f"{name}.py").write_text(OWN)
+    (home / "e.toml").write_text(f'{EXPERIMENT}model = {{ kind = "{name}:Tiny" }}\n')
+    path = list(sys.path)
+    monkeypatch.chdir(home)
+    code, _, err = call("run", "e.toml", "--allow-imports", "-q", "--out", tmp_path / "run")
+    assert (code, err) == (0, "")
+    sys.path[:] = path
+    sys.modules.pop(name)
+    monkeypatch.chdir(tmp_path)
+    yield home
+    sys.path[:] = path
+    sys.modules.pop(name, None)
+
+
+def test_the_experiment_of_a_run_is_checked_from_anywhere(call, project):
+    code, _, err = call("check", "run/experiment.toml")
+    assert (code, "would import code" in err) == (2, True)
+    code, out, err = call("check", "run/experiment.toml", "--allow-imports")
+    assert (code, err, "fine" in out) == (0, "", True)
+    again = ("run", "run/experiment.toml", "--allow-imports", "--out", "run", "--resume", "-q")
+    assert call(*again, "--set", "rounds=2")[0] == 0
+
+
+def test_a_module_that_is_gone_is_one_sentence(call, project):
+    for path in project.iterdir():
+        path.unlink()
+    project.rmdir()
+    code, _, err = call("check", "run/experiment.toml", "--allow-imports")
+    assert code == 2
+    assert err.endswith(
+        "ModuleNotFoundError: No module named 'module_of_one_project'; run in the folder that it "
+        "is in, or put that folder into PYTHONPATH\n"
+    )
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, '{"path": ' * 50_000, "{", "[]", '{"path": 1}'])
+def test_a_file_about_a_run_that_makes_no_sense_names_no_modules(call, monkeypatch, content):
+    monkeypatch.setattr("sys.path", list(sys.path))
+    Path("experiment.toml").write_text(EXPERIMENT)
+    Path("environment.json").write_text(content)
+    code, out, err = call("check", "experiment.toml", "--allow-imports")
+    assert (code, err, "fine" in out) == (0, "", True)

@@ -1,0 +1,97 @@
+"""What the documentation shows, works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import mmfl
+from mmfl import Experiment
+
+HOUSE = Path(__file__).parents[2]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (HOUSE / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def test_ones_own_parts_work_as_shown(tmp_path, monkeypatch):
+    (module,), (toml,) = blocks("docs/extending.md", "python"), blocks("docs/extending.md", "toml")
+    (tmp_path / "mine.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    experiment = Experiment.from_toml(toml, allow_imports=True)
+    *_, (_, last) = mmfl.rounds(experiment)
+    assert last.failures == ()
+    assert sorted(last.clients.values()) == [0, 8]
+    assert Experiment.from_toml(experiment.to_toml(), allow_imports=True) == experiment
+
+
+def test_ones_own_data_loss_and_metric_work_as_shown(tmp_path, monkeypatch):
+    (module,), (toml,) = blocks("docs/data.md", "python"), blocks("docs/data.md", "toml")
+    (tmp_path / "clinic.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    experiment = Experiment.from_toml(toml, allow_imports=True)
+    *_, (_, last) = mmfl.rounds(experiment)
+    assert last.failures == ()
+    assert last.clients == {"stays": 4}
+    assert last.metric["stays"] > 0.3
+    assert Experiment.from_toml(experiment.to_toml(), allow_imports=True) == experiment
+
+
+def test_faults_happen_as_shown():
+    (toml,) = blocks("docs/robustness.md", "toml")
+    experiment = Experiment.from_toml(toml)
+    records = [record for _, record in mmfl.rounds(experiment)]
+    kinds = {fault.kind for record in records for fault in record.faults}
+    assert kinds == {"dropout", "late", "sign_flipped", "nan"}
+    assert max(record.virtual for record in records) == 4.0
+    assert Experiment.from_toml(experiment.to_toml()) == experiment
+
+
+def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(HOUSE)
+    first, second = blocks("README.md", "python")
+    short = first.replace('first_run.toml")', 'first_run.toml", sets=["rounds=2"])')
+    assert short != first
+    folder = str(tmp_path / "run")
+    exec(short.replace("mmfl.run(experiment)", f"mmfl.run(experiment, out={folder!r})"), {})
+    exec(second, {})
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + 4 + 1
+
+
+@pytest.mark.parametrize("path", sorted(HOUSE.glob("experiments/*.toml")), ids=lambda p: p.name)
+def test_the_experiments_fit_the_schema_that_editors_use(path):
+    import tomllib
+
+    import jsonschema
+
+    schema = Experiment.json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    checker = jsonschema.Draft202012Validator(schema)
+    data = tomllib.loads(path.read_text())
+    assert list(checker.iter_errors(data)) == []
+    full = tomllib.loads(Experiment.load(path).resolved().to_toml())
+    assert list(checker.iter_errors(full)) == []
+    for wrong in (data | {"rouns": 3}, data | {"rounds": "3"}, data | {"allocator": {"kind": "x"}}):
+        assert list(checker.iter_errors(wrong))
+
+
+def test_the_analysis_computes_as_shown():
+    (shown,) = blocks("docs/theory.md", "python")
+    names = {}
+    exec(shown, names)
+    assert names["p"] == pytest.approx([0.94, 0.06], abs=0.005)
+    assert names["omega"].sum() == pytest.approx(1 - (1 - names["p"][1]) ** 4)
+    assert 0 < names["low"] < 1 < names["high"]
+    assert 0 < names["noise"] < 1
+    assert names["error"] > 0
+    assert (names["chance"], names["before"]) == pytest.approx((0.445, 0.871), abs=5e-4)
+
+
+def test_every_check_that_the_analysis_names_exists():
+    named = set(re.findall(r"`(Test\w+)`", (HOUSE / "docs/theory.md").read_text()))
+    written = "\n".join(path.read_text() for path in (HOUSE / "tests/theory").glob("*.py"))
+    assert named == set(re.findall(r"^class (Test\w+)", written, flags=re.MULTILINE))

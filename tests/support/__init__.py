@@ -1,0 +1,1 @@
+"""What tests share: builders of experiments, runs, markets and pictures."""

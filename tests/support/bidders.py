@@ -1,0 +1,20 @@
+"""Clients that ask for money: for tests of recruitment above engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mmfl.experiment import Recruiting
+from mmfl.market.bids_io import Csv
+from support.crowd import mock, step
+
+
+def asked(rows: list[list[object]], path: str = "bids.csv") -> Csv:
+    """A file of bids for tasks a, b, c."""
+    lines = ["client,a,b,c", *(",".join(map(str, row)) for row in rows)]
+    Path(path).write_text("\n".join(lines) + "\n")
+    return Csv(path)
+
+
+def hired(settings: Recruiting, turn=step, **options):
+    return mock(turn, changes={"recruitment": settings}, **options)
