@@ -291,7 +291,7 @@ def test_broken_off_it_goes_on_where_it_was():
     given = {"x": made("rounds=2000"), "y": made("rounds=3")}
     with closing(Comparison(given, [0, 1], "out").go(2)) as steps:
         for run, step in steps:
-            if run.variant == "x" and step:
+            if run.name == "x, seed 0" and step:
                 break
     assert mmfl.Run.load("out/x/seed-0").status == "stopped"
     assert children() == []
