@@ -28,7 +28,7 @@ from mmfl.allocate import (
     assign,
     first_fault,
 )
-from mmfl.loop import chained
+from mmfl.loop import extend_chain
 from mmfl.rng import stream
 
 RULES: dict[str, Allocator] = {
@@ -76,7 +76,10 @@ def contenders(n: int, S: int) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"assign ({who})", partial(assign, f, view.clients, may, round=7, seed=0)
         given, scores = allocate(FedFair()), dict.fromkeys(view.tasks, 0.5)
         yield f"the verifier ({who})", partial(first_fault, given, view)
-        yield f"the fingerprint ({who})", partial(chained, "00" * 32, 7, view.tasks, given, scores)
+        yield (
+            f"the fingerprint ({who})",
+            partial(extend_chain, "00" * 32, 7, view.tasks, given, scores),
+        )
 
 
 def main() -> None:

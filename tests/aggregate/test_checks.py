@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mmfl.aggregate import Checks, checked
+from mmfl.aggregate import Checks, check_update
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Layout, Params
 
 LAYOUT = Layout((("weight", (2, 3)), ("bias", (2,))))
@@ -21,7 +21,7 @@ def update(**changes) -> ClientUpdate:
 
 
 def verdict(found: ClientUpdate, limits: Checks = Checks()) -> ClientUpdate | ClientFailure:  # noqa: B008
-    return checked(found, ADDRESS, LAYOUT, 10, limits)
+    return check_update(found, ADDRESS, LAYOUT, 10, limits)
 
 
 def test_a_good_update_is_packed_and_its_norm_is_measured_not_believed():

@@ -10,7 +10,7 @@ import pytest
 
 import mmfl
 from mmfl import Experiment
-from mmfl.aggregate import checked, partial_sums
+from mmfl.aggregate import check_update, partial_sums
 from mmfl.exchange import ClientFailure, ClientUpdate
 from mmfl.experiment import ENGINES
 from mmfl.loop import Population, State, allocate_clients, combine, make_jobs
@@ -40,7 +40,7 @@ def first_jobs(engine):
     view, assignments, _ = allocate_clients(
         1, engine.experiment, population, population.active(1), state
     )
-    return make_jobs(population, view, assignments, state), state.params
+    return make_jobs(engine.experiment, population, view, assignments, state), state.params
 
 
 @pytest.mark.parametrize("config", ALL + SIZES, ids=lambda c: "-".join(map(str, c.values())))
@@ -62,7 +62,9 @@ def test_results_come_in_the_order_of_the_jobs_and_pass_the_checks(engine):
     assert [r.address for r in results] == [j.address for j in jobs]
     for job, found in zip(jobs, results, strict=True):
         layout = params[job.address.task].layout
-        accepted = checked(found, job.address, layout, found.examples, engine.experiment.checks)
+        accepted = check_update(
+            found, job.address, layout, found.examples, engine.experiment.checks
+        )
         assert isinstance(accepted, ClientUpdate)
 
 
@@ -79,7 +81,9 @@ def test_sums_of_chunks_do_not_depend_on_who_forms_them(engine):
     def gated(merge):
         for job, found in zip(many, engine.train(many, params, merge=merge), strict=True):
             bare = isinstance(found, ClientFailure) or found.delta is None
-            yield found if bare else checked(found, job.address, layout, found.examples, limits)
+            yield (
+                found if bare else check_update(found, job.address, layout, found.examples, limits)
+            )
 
     one, other = list(partial_sums(gated(False))), list(partial_sums(gated(True)))
     assert [p.examples for p in one] == [p.examples for p in other]

@@ -164,7 +164,7 @@ def first_jobs(engine):
     view, assignments, _ = allocate_clients(
         1, engine.experiment, population, population.active(1), state
     )
-    return make_jobs(population, view, assignments, state), state.params
+    return make_jobs(engine.experiment, population, view, assignments, state), state.params
 
 
 def test_workers_sum_the_updates_of_large_models_and_the_bits_are_those_of_sums_formed_here(

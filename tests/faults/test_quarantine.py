@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mmfl
-from mmfl.aggregate import REFUSALS, Checks, checked
+from mmfl.aggregate import REFUSALS, Checks, check_update
 from mmfl.allocate import ALLOCATORS
 from mmfl.exchange import Address, ClientFailure, Evaluation
 from mmfl.faults import Faults, Misbehaving, Quarantine
@@ -82,7 +82,7 @@ def test_every_reason_of_the_checks_is_a_strike():
         dataclasses.replace(good, delta={"w": np.full(2, 9, np.float32)}),
     )
     for update in spoiled:
-        reasons.add(checked(update, good.address, layout, 5, Checks(max_norm=5.0)).reason)
+        reasons.add(check_update(update, good.address, layout, 5, Checks(max_norm=5.0)).reason)
     assert reasons == REFUSALS
 
 
@@ -191,29 +191,24 @@ def test_the_draw_leaves_out_who_is_away_and_is_even_over_the_others(data):
     holds[0] = True
     away = data.draw(st.sets(st.sampled_from(range(n))))
     rate = data.draw(st.sampled_from([1.0, 0.5, 0.9]))
-    clients = mmfl.experiment.Clients(n, rate)
     if not round(rate * holds.sum()):
         return
     people = population(n, Quarantine(strikes=1), holds[:, None] * np.full((n, 3), 5))
-    made = dataclasses.replace(people.experiment, clients=clients)
-    people = dataclasses.replace(people, experiment=made)
+    people = dataclasses.replace(people, rate=rate)
     offenders = dict.fromkeys(sorted(away), (0, 9))
     active = people.active(5, offenders)
     able = [k for k in range(n) if holds[k] and k not in away]
     assert len(active) == round(rate * len(able))
     assert set(active.tolist()) <= set(able)
     assert (np.diff(active) > 0).all()
-    assert people.judges(5, "a", offenders).tolist() == able
+    assert people.evaluators(5, "a", offenders).tolist() == able
     assert np.array_equal(people.active(5, {}), people.active(5))
     assert np.array_equal(people.active(10, offenders), people.active(10)), "it is over by then"
 
 
 def test_each_of_the_others_is_drawn_as_often():
     people = population(10, Quarantine(strikes=1))
-    clients = mmfl.experiment.Clients(10, 0.4)
-    people = dataclasses.replace(
-        people, experiment=dataclasses.replace(people.experiment, clients=clients)
-    )
+    people = dataclasses.replace(people, rate=0.4)
     offenders = {2: (0, FOR_EVER), 3: (0, FOR_EVER), 9: (0, FOR_EVER)}
     drawn = np.bincount(
         np.concatenate([people.active(t, offenders) for t in range(1, 701)]), minlength=10

@@ -112,7 +112,7 @@ def test_a_client_costs_a_few_bytes_for_each_task_it_had_a_turn_at(tasks):
     table = ClientTable.empty([*TASKS, *map(str, range(3, tasks))])
     for _ in range(20):
         table = table.after(crowd(rng, 10**9, 1000))
-    held = {id(array): array for stretch in table.stretches for array in stretch}
+    held = {id(array): array for segment in table.segments for array in segment}
     assert sum(array.base is not None for array in held.values()) == 0, "no slice of a larger one"
     assert sum(array.nbytes for array in held.values()) <= 30 * 20_000
 
@@ -125,10 +125,10 @@ def test_a_round_costs_the_same_however_many_clients_had_a_turn():
         table, rows = ClientTable.empty(TASKS), 0
         for _ in range(rounds):
             after = table.after(crowd(rng, 10**9, 100))
-            old = set(map(id, table.stretches))
-            rows += sum(len(s.ids) for s in after.stretches if id(s) not in old)
+            old = set(map(id, table.segments))
+            rows += sum(len(s.ids) for s in after.segments if id(s) not in old)
             table = after
-            assert len(after.stretches) <= 10
+            assert len(after.segments) <= 10
         written[rounds] = rows / rounds
     assert written[256] <= 100 * (np.log2(256) + 2)
     assert written[256] - written[64] <= 100 * 3

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.allocate import Assignments
-from mmfl.loop import chained
+from mmfl.loop import extend_chain
 
 TASKS = ("b", "a", "é")
 
@@ -35,6 +35,6 @@ def test_the_chain_is_what_it_says(kind, assigned, scores):
     clients, tasks = zip(*assigned, strict=True) if assigned else ((), ())
     given_ = Assignments(np.array(clients, kind), np.array(tasks, kind), np.ones(len(tasks)))
     difficulty = dict(zip(TASKS, scores, strict=True))
-    found = chained("ab" * 32, 5, TASKS, given_, difficulty)
+    found = extend_chain("ab" * 32, 5, TASKS, given_, difficulty)
     assert found == plainly("ab" * 32, 5, TASKS, assigned, difficulty)
     assert given_.clients.tolist() == list(clients), "the assignments are not touched"

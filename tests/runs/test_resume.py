@@ -100,8 +100,8 @@ def test_broken_off_in_the_middle_of_a_round_nothing_before_it_is_lost(
                 raise stop
             return real(*args)
 
-        real = mmfl.loop.loop.tested
-        patched.setattr("mmfl.loop.loop.tested", tested)
+        real = mmfl.loop.loop.evaluate_tasks
+        patched.setattr("mmfl.loop.loop.evaluate_tasks", tested)
         with pytest.raises(stop):
             mmfl.run(experiment, "run")
     assert Run.load("run").rounds == after

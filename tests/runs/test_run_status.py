@@ -94,7 +94,7 @@ def test_what_went_wrong_first_is_told(small, monkeypatch, stop):
     monkeypatch.setattr(CheckpointStore, "save", save)
     with stored_rounds(small, "run") as rounds:
         next(rounds)
-        monkeypatch.setattr("mmfl.loop.loop.tested", tested)
+        monkeypatch.setattr("mmfl.loop.loop.evaluate_tasks", tested)
         warnings.simplefilter("ignore", MmflWarning)  # pytest undoes it
         with pytest.raises(type(stop), match="first"):
             next(rounds)

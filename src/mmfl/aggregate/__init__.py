@@ -7,7 +7,7 @@ from mmfl.aggregate.base import (
     MergingAggregator,
     partial_sums,
 )
-from mmfl.aggregate.checks import REFUSALS, Checks, checked, norm_of
+from mmfl.aggregate.checks import REFUSALS, Checks, check_update, norm_of
 from mmfl.aggregate.clipped_mean import ClippedMean
 from mmfl.aggregate.mean import Mean
 from mmfl.aggregate.median import Median
@@ -28,7 +28,7 @@ __all__ = [
     "MergingAggregator",
     "MultiKrum",
     "TrimmedMean",
-    "checked",
+    "check_update",
     "norm_of",
     "partial_sums",
 ]

@@ -1,7 +1,7 @@
 """The server trusts nothing it receives: what an update must be before it may touch a model.
 
-`checked` is the whole list. It runs in the round loop for every update that arrives with its delta,
-and in our own worker for every update that goes into a partial sum.
+`check_update` is the whole list. It runs in the round loop for every update that arrives with its
+delta, and in our own worker for every update that goes into a partial sum.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pydantic import Field, Strict
 from mmfl.config import component
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Flat, Layout, Params
 
-__all__ = ["REFUSALS", "Checks", "checked", "norm_of"]
+__all__ = ["REFUSALS", "Checks", "check_update", "norm_of"]
 
 REFUSALS = frozenset(
     ("malformed", "address", "examples", "samples", "loss", "names", "dtype", "shape")
 ) | {"not finite", "norm"}
-"""The reasons that `checked` gives: what a client is to blame for."""
+"""The reasons that `check_update` gives: what a client is to blame for."""
 
 
 @component
@@ -51,7 +51,7 @@ def norm_of(flat: Flat) -> float:
         return math.sqrt(square)
 
 
-def checked(
+def check_update(
     update: ClientUpdate, address: Address, layout: Layout, holds: int, limits: Checks
 ) -> ClientUpdate | ClientFailure:
     """The update with its delta packed and its norm measured by us, or the reason against it.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from mmfl.aggregate.checks import norm_of
-from mmfl.aggregate.collected import deltas_of, stepped
+from mmfl.aggregate.collected import apply_step, deltas_of
 from mmfl.config import Positive, component
 from mmfl.exchange import ClientUpdate, Params
 
@@ -41,4 +41,4 @@ class ClippedMean:
         for update, delta, norm in zip(given, deltas, norms, strict=True):
             shorter = min(1.0, limit / norm) if norm else 1.0
             step += delta * (shorter * update.examples / examples)
-        return stepped(params, step), state
+        return apply_step(params, step), state

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mmfl.exchange import ClientUpdate, Flat, Params
 
-__all__ = ["coordinatewise", "deltas_of", "stepped"]
+__all__ = ["apply_step", "coordinatewise", "deltas_of"]
 
 Doubles = npt.NDArray[np.float64]
 
@@ -26,7 +26,7 @@ def deltas_of(updates: Iterable[ClientUpdate]) -> list[Flat]:
     return found
 
 
-def stepped(params: Params, step: Doubles) -> Params:
+def apply_step(params: Params, step: Doubles) -> Params:
     """The weights after a step, in memory of their own."""
     return Params(params.layout, (params.flat + step).astype(np.float32))
 
@@ -46,4 +46,4 @@ def coordinatewise(
     for start in range(0, len(step) if deltas else 0, BLOCK):
         some = slice(start, start + BLOCK)
         step[some] = rule(np.array([delta[some] for delta in deltas], np.float64))
-    return stepped(params, step)
+    return apply_step(params, step)

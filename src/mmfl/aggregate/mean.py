@@ -10,6 +10,7 @@ import numpy as np
 from mmfl.aggregate.base import BLOCK
 from mmfl.config import component
 from mmfl.exchange import Params, PartialSum
+from mmfl.system import calls
 
 __all__ = ["Mean"]
 
@@ -37,7 +38,7 @@ class Mean:
             examples += part.examples
         if total is None or not examples:
             return Params(params.layout, params.flat.copy()), state
-        new = np.empty_like(params.flat)
+        new = calls.allocate(params.flat.shape, np.float32)
         for start in range(0, len(new), BLOCK):
             some = slice(start, start + BLOCK)
             step = total[some] + 0.0  # a sum begins with 0.0: no -0.0 may be left of the first part

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, Strict
 
-from mmfl.aggregate.collected import BLOCK, deltas_of, stepped
+from mmfl.aggregate.collected import BLOCK, apply_step, deltas_of
 from mmfl.config import component
 from mmfl.exchange import ClientUpdate, Flat, Params
 
@@ -41,7 +41,7 @@ class MultiKrum:
         chosen = self.chosen(deltas)
         for number in chosen:
             step += deltas[number]
-        return stepped(params, step / max(1, len(chosen))), state
+        return apply_step(params, step / max(1, len(chosen))), state
 
     def chosen(self, deltas: list[Flat]) -> list[int]:
         """The numbers of the updates that count, ascending; of equal scores the first."""

@@ -4,11 +4,11 @@ Clients with the same set of eligible tasks (a *pattern*) share their probabilit
 in the order of their names and each client's draw is addressed by its id: neither the order of the
 tasks in a configuration nor the other clients move a client's draw.
 
-Either kind of draw comes down to thresholds: a client's luck, a number in [0, 1), is compared with
-those of its pattern, one for each task, and the first that lies above it is its task. Independent
-draws have the running sums of the probabilities for thresholds. Stratified draws first fix how many
-clients of each pattern each task gets (`round_counts`); the thresholds are the luck of the client
-with that rank in its pattern, which comes to the same as to shuffle the pattern and cut it up.
+Either kind of draw uses thresholds: a client's draw, a number in [0, 1), is compared with those of
+its pattern, one for each task, and the first threshold above it gives its task. For independent
+draws the thresholds are the running sums of the probabilities. Stratified draws first fix how many
+clients of each pattern each task gets (`round_counts`); the thresholds are the draws of the clients
+with that rank in their pattern. The result is the same as to shuffle the pattern and cut it up.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def sample(
     by_name = _by_name(view)
     patterns = Patterns.of(view.eligible, by_name)
     p = _table(patterns.sets, by_name, probabilities)
-    luck = rng.at(view.clients)
+    draws = rng.at(view.clients)
     if sampling.kind == "stratified":
         counts = round_counts(p * patterns.sizes[:, None], rng=rng.child("round"))
-        drawn = _cut(counts, patterns, luck)
+        drawn = _cut(counts, patterns, draws)
     else:
-        drawn = _compare(_running_sums(p), patterns, luck)
+        drawn = _compare(_running_sums(p), patterns, draws)
     task, chance = by_name.take(drawn), p.take(_cells(drawn, patterns))
     resting = patterns.without_tasks
     if resting is not None:
@@ -75,7 +75,7 @@ def sample(
 
 
 def deal(view: View, counts: Callable[[Patterns, Columns], Ints], *, rng: Stream) -> Assignments:
-    """A number of clients for each task; who they are is left to luck.
+    """A number of clients for each task; who they are is drawn by lot.
 
     Args:
         view: The round.
@@ -129,25 +129,44 @@ def _running_sums(p: Floats) -> Floats:
     return sums
 
 
-def _cut(counts: Ints, patterns: Patterns, luck: Floats) -> Columns:
-    """Each pattern's clients in the order of their luck: the first counts[g, 0], the next, ..."""
-    number, size = patterns.number, patterns.sizes
-    ranked = luck.copy() if number is None else luck[np.argsort(number, kind="stable")]
-    starts = np.cumsum(size) - size
-    for start, length in zip(starts.tolist(), size.tolist(), strict=True):
+def _cut(counts: Ints, patterns: Patterns, draws: Floats) -> Columns:
+    """Each pattern's clients in the order of their draws: the first counts[g, 0], the next, ...
+
+    The fast way of `_cut_one`, for all patterns at once. It relies on draws that differ; where some
+    are equal, it notices and does that pattern the plain way.
+    """
+    drawn = _compare(_rank_thresholds(counts, patterns, draws), patterns, draws)
+    reached = np.bincount(_cells(drawn, patterns), minlength=counts.size).reshape(counts.shape)
+    wrong = (reached != counts).any(axis=1) & (counts.sum(axis=1) > 0)
+    for g in np.flatnonzero(wrong).tolist():
+        number = patterns.number
+        rows = np.arange(len(draws)) if number is None else np.flatnonzero(number == g)
+        drawn[rows] = _cut_one(counts[g], draws[rows])
+    return drawn
+
+
+def _cut_one(counts: Ints, draws: Floats) -> Columns:
+    """The plain way, for one pattern: the first counts[0] get column 0, the next column 1, ...
+
+    Those with the same draw come by ascending client.
+    """
+    columns = np.empty(len(draws), dtype=np.intp)
+    columns[np.argsort(draws, kind="stable")] = np.repeat(np.arange(len(counts)), counts)
+    return columns
+
+
+def _rank_thresholds(counts: Ints, patterns: Patterns, draws: Floats) -> Floats:
+    """(G, S) the draw of the first client that each task does not get; inf after the last task."""
+    number, sizes = patterns.number, patterns.sizes
+    ranked = draws.copy() if number is None else draws[np.argsort(number, kind="stable")]
+    starts = np.cumsum(sizes) - sizes
+    for start, length in zip(starts.tolist(), sizes.tolist(), strict=True):
         ranked[start : start + length].sort()
     ends = np.cumsum(counts, axis=1)
-    given = ends[:, -1:]
     thresholds = np.full(counts.shape, np.inf)
-    np.copyto(thresholds, ranked.take(starts[:, None] + ends, mode="clip"), where=ends < given)
-    drawn = _compare(thresholds, patterns, luck)
-    found = np.bincount(_cells(drawn, patterns), minlength=counts.size).reshape(counts.shape)
-    wrong = (found != counts).any(axis=1) & (given[:, 0] > 0)
-    for g in np.flatnonzero(wrong).tolist():  # some have the same luck: then by ascending client
-        rows = np.arange(len(luck)) if number is None else np.flatnonzero(number == g)
-        rows = rows[np.argsort(luck[rows], kind="stable")]
-        drawn[rows] = np.repeat(np.arange(counts.shape[1]), counts[g])
-    return drawn
+    first_beyond = ranked.take(starts[:, None] + ends, mode="clip")
+    np.copyto(thresholds, first_beyond, where=ends < ends[:, -1:])
+    return thresholds
 
 
 def _cells(drawn: Columns, patterns: Patterns) -> Columns:
@@ -157,12 +176,12 @@ def _cells(drawn: Columns, patterns: Patterns) -> Columns:
     return np.multiply(patterns.number, patterns.sets.shape[1], dtype=np.intp) + drawn
 
 
-def _compare(thresholds: Floats, patterns: Patterns, luck: Floats) -> Columns:
-    """How many of its pattern's thresholds (G, S, ascending) do not lie above each luck."""
-    drawn = np.zeros(len(luck), dtype=np.intp)
+def _compare(thresholds: Floats, patterns: Patterns, draws: Floats) -> Columns:
+    """How many of its pattern's thresholds (G, S, ascending) do not lie above each draw."""
+    drawn = np.zeros(len(draws), dtype=np.intp)
     columns = [column for column in thresholds.T.copy() if (column < np.inf).any()]
-    for rows in _blocks(len(luck)):
-        here, passed = luck[rows], np.zeros(len(luck[rows]), dtype=np.int16)
+    for rows in _blocks(len(draws)):
+        here, passed = draws[rows], np.zeros(len(draws[rows]), dtype=np.int16)
         number = None if patterns.number is None else patterns.number[rows].astype(np.intp)
         for column in columns:
             passed += (column[0] if number is None else column.take(number)) <= here
@@ -185,17 +204,17 @@ def _raise_to_floor(task: Ints, view: View, by_name: Columns, floor: int, rng: S
     if (count >= floor).all():
         return task
     most = np.minimum(view.eligible.sum(axis=0), floor)
-    luck = rng.child("floor").at(view.clients)
+    draws = rng.child("floor").at(view.clients)
     harder_first = by_name[np.argsort(-np.nan_to_num(view.difficulty[by_name]), kind="stable")]
-    lifted = _lift(task, most, view.eligible, harder_first, luck)
+    lifted = _lift(task, most, view.eligible, harder_first, draws)
     if (np.bincount(lifted[lifted >= 0], minlength=len(most)) >= most).all():
         return lifted
     for level in range(1, int(most.max()) + 1):
-        task = _lift(task, np.minimum(most, level), view.eligible, harder_first, luck)
+        task = _lift(task, np.minimum(most, level), view.eligible, harder_first, draws)
     return task
 
 
-def _lift(task: Ints, target: Ints, eligible: Bools, order: Columns, luck: Floats) -> Ints:
+def _lift(task: Ints, target: Ints, eligible: Bools, order: Columns, draws: Floats) -> Ints:
     """Bring each task to its target, as far as tasks above theirs can give.
 
     A task below its target receives clients along a shortest chain of moves (breadth first: clients
@@ -212,7 +231,7 @@ def _lift(task: Ints, target: Ints, eligible: Bools, order: Columns, luck: Float
             wanted = min(count[giver] - target[giver], target[needy] - count[needy])
             amount = min(wanted, *(len(movable) for _, movable, _ in chain))
             for _, movable, to in chain:
-                task[movable[np.argsort(luck[movable], kind="stable")[:amount]]] = to
+                task[movable[np.argsort(draws[movable], kind="stable")[:amount]]] = to
             count[giver] -= amount
             count[needy] += amount
     return task

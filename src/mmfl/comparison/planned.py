@@ -12,7 +12,7 @@ from mmfl.config import dump
 from mmfl.errors import ConfigError, MmflError, StoreError, one_line
 from mmfl.experiment import Experiment, Shelf
 from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
-from mmfl.system.files import SETTINGS, read_text
+from mmfl.system.files import SETTINGS, exists, read_text
 from mmfl.system.memory import ran_out
 
 __all__ = [
@@ -135,12 +135,12 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
 
     `DamagedRunError` if the run is not what was written.
     """
-    if not folder.exists() or (unsigned(folder) and not lives(folder)):
+    if not exists(folder) or (unsigned(folder) and not lives(folder)):
         return None
     try:
         found = Run.load(folder)
     except StoreError as error:
-        is_run = is_marked(folder) or (folder / DATABASE).exists()
+        is_run = is_marked(folder) or exists(folder / DATABASE)
         if is_run and not lives(folder):
             raise DamagedRunError(f"{error}; it is left as it is") from None
         raise

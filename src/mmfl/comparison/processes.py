@@ -21,7 +21,6 @@ import warnings
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Literal, Self
 
@@ -31,6 +30,7 @@ from mmfl.config import short
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
 from mmfl.experiment import PROCESS, Experiment, Local
 from mmfl.runs import clear_beginning
+from mmfl.system import calls
 from mmfl.system.child import Child, Message, end
 from mmfl.system.memory import Need, refuse
 
@@ -215,7 +215,7 @@ class _Crew:
     def _heard(self) -> list[tuple[_Place, int, Child]]:
         """Who has something to say; waits until somebody has."""
         busy = [(p, p.busy, p.child) for p in self._places if p.child and p.busy is not None]
-        ready = wait([child.connection for _, _, child in busy])
+        ready = calls.wait([child.connection for _, _, child in busy])
         return [
             (place, number, child) for place, number, child in busy if child.connection in ready
         ]

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mmfl.aggregate import ChunkSum, checked
+from mmfl.aggregate import ChunkSum, check_update
 from mmfl.data import Arrays
 from mmfl.engines.shared_memory.arena import attach
 from mmfl.engines.shared_memory.slots import Blocks, Slot
@@ -161,7 +161,7 @@ class Worker:
             return found
         assert isinstance(found.delta, Params)
         limits = self.trainer.experiment.checks
-        return checked(found, job.address, found.delta.layout, found.examples, limits)
+        return check_update(found, job.address, found.delta.layout, found.examples, limits)
 
 
 def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:

@@ -1,13 +1,13 @@
 """The round loop: Algorithm 1, and everything that a round consists of."""
 
 from mmfl.loop.allocation import allocate_clients, make_jobs
-from mmfl.loop.client_history import ClientTable, Stretch
+from mmfl.loop.client_history import ClientTable, Segment
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.loop import rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import Recruited, recruit, settled, warn_of
 from mmfl.loop.scoring import combine
-from mmfl.loop.state import RoundRecord, State, chained
+from mmfl.loop.state import RoundRecord, State, extend_chain
 
 __all__ = [
     "ClientTable",
@@ -15,11 +15,11 @@ __all__ = [
     "Recruited",
     "RoundRecord",
     "Rounds",
+    "Segment",
     "State",
-    "Stretch",
     "allocate_clients",
-    "chained",
     "combine",
+    "extend_chain",
     "make_jobs",
     "recruit",
     "rounds",

@@ -46,24 +46,28 @@ def allocate_clients(
     )
     rng = stream(experiment.seed, "allocate", t)
     given, after = experiment.allocator.allocate(view, state.allocator, rng=rng)
-    assignments = given if isinstance(given, Assignments) else _packed(given)
+    assignments = given if isinstance(given, Assignments) else _pack(given)
     fault = first_fault(assignments, view)
     if fault is not None:
         raise EngineError(f"the allocator {experiment.allocator!r} broke a rule: {fault}")
     return view, assignments, after
 
 
-def _packed(given: Iterable[Assignment]) -> Assignments:
+def _pack(given: Iterable[Assignment]) -> Assignments:
     rows = [(int(c), int(s), float(p)) for c, s, p in given]
     clients, tasks, p = zip(*rows, strict=True) if rows else ((), (), ())
     return Assignments(np.array(clients, np.int64), np.array(tasks, np.int64), np.array(p, float))
 
 
 def make_jobs(
-    population: Population, view: View, assignments: Assignments, state: State
+    experiment: Experiment,
+    population: Population,
+    view: View,
+    assignments: Assignments,
+    state: State,
 ) -> list[Job]:
     """One job per assignment: task after task, each by ascending client."""
-    experiment, t, tasks = population.experiment, view.round, view.tasks
+    t, tasks = view.round, view.tasks
     work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
     order = np.lexsort((assignments.clients, assignments.tasks))
     shares = population.work(view, assignments)[order].tolist()

@@ -1,103 +1,98 @@
-"""The gate: every result of a round is checked and counted here before it may touch a model."""
+"""The gate: every result of a round is checked and counted here before it may touch a model.
+
+There are two. `Gate` takes what clients send as it is. `FaultyGate` plays an experiment's
+``[faults]``: it loses the turns of dropouts and stragglers, and spoils what some clients send.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mmfl.aggregate import checked, partial_sums
+from mmfl.aggregate import Checks, check_update, partial_sums
 from mmfl.allocate import View
 from mmfl.errors import EngineError
 from mmfl.exchange import ClientFailure, ClientUpdate, Job, Params
-from mmfl.faults import Faults, Injection, Offenders
+from mmfl.faults import Fault, Injection
 from mmfl.loop.state import State
 from mmfl.system import calls
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Engine, Experiment
+    from mmfl.experiment import Engine
 
-__all__ = ["Turns"]
+__all__ = ["FaultyGate", "Gate"]
 
 Result = ClientUpdate | ClientFailure
 
 
-@dataclass(eq=False)
-class Turns:
+class Gate:
     """The gate through which a round's results come: checked, counted, grouped by task.
 
+    Args:
+        engine: Trains.
+        view: What the allocator saw: who is active, and holds how many examples of each task.
+        state: Before the round.
+        checks: The limits that an update must keep.
+        mergeable: Whether the aggregator takes sums of updates.
+
     Attributes:
-        accepted: (client, task, loss at the beginning, norm) of each accepted update.
+        accepted: (client, task, loss at the start, norm) of each accepted update.
         trained: From task to its number of accepted updates.
-        failures: Turns that came to nothing, and answers beyond the one that a turn has.
+        failures: Turns without an accepted update, and answers beyond the one that a turn has.
         samples: Training examples processed.
         seconds_aggregate: Spent here and in the aggregator, not waiting for the engine.
         seconds_clients: Spent by the clients, added up.
-        injection: What is made to go wrong.
     """
 
-    engine: Engine
-    experiment: Experiment
-    view: View
-    state: State
-    accepted: list[tuple[int, str, float, float]] = field(default_factory=list)
-    trained: dict[str, int] = field(default_factory=dict)
-    failures: list[ClientFailure] = field(default_factory=list)
-    samples: int = 0
-    seconds_aggregate: float = 0.0
-    seconds_clients: float = 0.0
+    def __init__(
+        self, engine: Engine, view: View, state: State, *, checks: Checks, mergeable: bool
+    ) -> None:
+        self.accepted: list[tuple[int, str, float, float]] = []
+        self.trained: dict[str, int] = {}
+        self.failures: list[ClientFailure] = []
+        self.samples = 0
+        self.seconds_aggregate = 0.0
+        self.seconds_clients = 0.0
+        self._engine, self._view, self._state = engine, view, state
+        self._checks, self._mergeable = checks, mergeable
+        self._merge = mergeable
 
-    def __post_init__(self) -> None:
-        faults, seed = self.experiment.faults or Faults(), self.experiment.seed
-        self.injection = Injection(faults, seed, self.view.round, self.view.tasks)
-        # Where clients misbehave, each update is needed by itself: it is spoiled here.
-        self._merge = self.experiment.aggregator.mergeable and not faults.clients
-        self._trust = self._merge and self.engine.merges
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """What was made to go wrong."""
+        return ()
+
+    @property
+    def virtual(self) -> float:
+        """The round's duration in virtual seconds; NaN if clients have no speeds."""
+        return math.nan
 
     def by_task(self, jobs: Sequence[Job]) -> Iterator[tuple[str, Iterator[Any]]]:
         """(task, its updates as the aggregator wants them) as they arrive; consume each in turn."""
         start = calls.perf_counter()
-        jobs = self._dispatched(jobs)
-        results = self._awaited(self.engine.train(jobs, self.state.params, merge=self._merge))
-        pairs = _paired(jobs, results)
+        jobs = self._select(jobs)
+        results = self._await(self._engine.train(jobs, self._state.params, merge=self._merge))
+        pairs = _pair(jobs, results)
         for task, group in groupby(pairs, key=lambda pair: pair[0].address.task):
-            gated = (self._gate(job, result) for job, result in group)
-            if self.experiment.aggregator.mergeable:
-                yield task, partial_sums(gated)
+            admitted = (self._admit(job, result) for job, result in group)
+            if self._mergeable:
+                yield task, partial_sums(admitted)
             else:
-                yield task, (result for result in gated if isinstance(result, ClientUpdate))
-            for _ in gated:  # what an aggregator leaves unread is checked and counted all the same
+                yield task, (result for result in admitted if isinstance(result, ClientUpdate))
+            for _ in admitted:  # what an aggregator leaves unread is still checked and counted
                 pass
         self.seconds_aggregate += calls.perf_counter() - start
 
-    @property
-    def offenders(self) -> Offenders:
-        """Who has had updates refused lately, after this round."""
-        quarantine, before = self.experiment.quarantine, self.state.offenders
-        if quarantine is None:
-            return before
-        clients = (client for client, *_ in self.accepted)
-        return quarantine.after(self.view.round, before, clients, self.failures)
-
-    def _dispatched(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """The jobs that the engine gets: all but those of dropouts and stragglers."""
-        if self.experiment.faults is None:
-            return jobs
-        rows = np.searchsorted(self.view.clients, [job.address.client for job in jobs])
-        columns = np.array([self.view.tasks.index(job.address.task) for job in jobs], np.int64)
-        sizes = self.view.sizes[rows, columns]
-        lost = self.injection.lost(jobs, self.view.positions[rows], sizes)
-        self.failures += [failure for failure in lost if failure is not None]
-        jobs = [job for job, failure in zip(jobs, lost, strict=True) if failure is None]
-        for task, group in groupby(jobs, key=lambda job: job.address.task):
-            self.injection.expect(task, np.array([job.address.client for job in group]))
+    def _select(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """The jobs that the engine gets."""
         return jobs
 
-    def _awaited(self, results: Iterator[Result]) -> Iterator[Result]:
+    def _await(self, results: Iterator[Result]) -> Iterator[Result]:
         """The results; the time that they take to come is not ours."""
         start = calls.perf_counter()
         for result in results:
@@ -108,47 +103,34 @@ class Turns:
                 yield result
             start = calls.perf_counter()
 
-    def _gate(self, job: Job, result: Result) -> Result:
-        """Algorithm 1, line 10: the upload. Nothing passes that `checked` refuses."""
-        address = job.address
-        if not self.injection.misbehaves(address.task, address.client):
-            return self._counted(job, self._checked(job, result))
-        result = self._checked(job, result)
-        if isinstance(result, ClientFailure):
-            return self._counted(job, result)
-        sent = self.injection.sent(result)
-        answer = sent[0] if sent else ClientFailure(address, "dropout", "sends nothing")
-        result = self._counted(job, self._checked(job, answer))
-        for _ in sent[1:]:
-            said = "the turn was answered before"
-            self.failures.append(ClientFailure(address, "duplicate", said, turn=False))
-        refused = isinstance(result, ClientFailure) or len(sent) > 1
-        self.injection.note(address, "train", refused=refused)
-        return result
+    def _admit(self, job: Job, result: Result) -> Result:
+        """Algorithm 1, line 10: the upload. No update passes that `check_update` refuses."""
+        return self._count(job, self._check(job, result))
 
-    def _checked(self, job: Job, result: Result) -> Result:
+    def _check(self, job: Job, result: Result) -> Result:
         """The result, or the reason against it."""
         address = job.address
+        trusted = self._merge and self._engine.merges  # checked where it was formed
         if isinstance(result, ClientFailure):
-            partial = result.partial if self._trust else None
+            partial = result.partial if trusted else None
             return ClientFailure(address, str(result.reason), str(result.detail), partial)
         packed = isinstance(result, ClientUpdate) and isinstance(result.delta, Params | None)
-        if self._trust and packed and result.address == address:
-            return result  # it was checked where it was formed
-        row = np.searchsorted(self.view.clients, address.client)
-        holds = int(self.view.sizes[row, self.view.tasks.index(address.task)])
-        layout = self.state.params[address.task].layout
-        return checked(result, address, layout, holds, self.experiment.checks)
+        if trusted and packed and result.address == address:
+            return result
+        row = np.searchsorted(self._view.clients, address.client)
+        holds = int(self._view.sizes[row, self._view.tasks.index(address.task)])
+        layout = self._state.params[address.task].layout
+        return check_update(result, address, layout, holds, self._checks)
 
-    def _counted(self, job: Job, result: Result) -> Result:
-        """The result, after it was taken down."""
+    def _count(self, job: Job, result: Result) -> Result:
+        """The result, after it was recorded."""
         address = job.address
         if isinstance(result, ClientFailure):
             sum_free = result if result.partial is None else replace(result, partial=None)
-            self.failures.append(sum_free)  # which are kept longer than sums
+            self.failures.append(sum_free)  # failures are kept longer than sums
             return result
         if result.probability != job.probability:
-            result = dataclasses.replace(result, probability=job.probability)
+            result = replace(result, probability=job.probability)
         self.samples += result.samples
         self.seconds_clients += result.seconds
         self.trained[address.task] = self.trained.get(address.task, 0) + 1
@@ -156,7 +138,75 @@ class Turns:
         return result
 
 
-def _paired(jobs: Sequence[Job], results: Iterator[Result]) -> Iterator[tuple[Job, Result]]:
+class FaultyGate(Gate):
+    """A gate at which things are made to go wrong.
+
+    Args:
+        engine: Trains.
+        view: What the allocator saw.
+        state: Before the round.
+        checks: The limits that an update must keep.
+        mergeable: Whether the aggregator takes sums of updates.
+        injection: What goes wrong in this round.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        view: View,
+        state: State,
+        *,
+        checks: Checks,
+        mergeable: bool,
+        injection: Injection,
+    ) -> None:
+        super().__init__(engine, view, state, checks=checks, mergeable=mergeable)
+        self._injection = injection
+        # Where clients misbehave, each update is needed by itself: it is spoiled here.
+        self._merge = mergeable and not injection.settings.clients
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """What was made to go wrong."""
+        return self._injection.faults
+
+    @property
+    def virtual(self) -> float:
+        """The round's duration in virtual seconds; NaN if clients have no speeds."""
+        return self._injection.virtual
+
+    def _select(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """All jobs but those of dropouts and stragglers."""
+        view = self._view
+        rows = np.searchsorted(view.clients, [job.address.client for job in jobs])
+        columns = np.array([view.tasks.index(job.address.task) for job in jobs], np.int64)
+        lost = self._injection.lost(jobs, view.positions[rows], view.sizes[rows, columns])
+        self.failures += [failure for failure in lost if failure is not None]
+        jobs = [job for job, failure in zip(jobs, lost, strict=True) if failure is None]
+        for task, group in groupby(jobs, key=lambda job: job.address.task):
+            self._injection.expect(task, np.array([job.address.client for job in group]))
+        return jobs
+
+    def _admit(self, job: Job, result: Result) -> Result:
+        """Algorithm 1, line 10, with what a client that misbehaves sends instead."""
+        address = job.address
+        if not self._injection.misbehaves(address.task, address.client):
+            return super()._admit(job, result)
+        result = self._check(job, result)
+        if isinstance(result, ClientFailure):
+            return self._count(job, result)
+        sent = self._injection.sent(result)
+        answer = sent[0] if sent else ClientFailure(address, "dropout", "sends nothing")
+        result = super()._admit(job, answer)
+        for _ in sent[1:]:
+            detail = "the turn was answered before"
+            self.failures.append(ClientFailure(address, "duplicate", detail, turn=False))
+        refused = isinstance(result, ClientFailure) or len(sent) > 1
+        self._injection.note(address, "train", refused=refused)
+        return result
+
+
+def _pair(jobs: Sequence[Job], results: Iterator[Result]) -> Iterator[tuple[Job, Result]]:
     """Each job with its result; an engine that gives too few or too many is at fault."""
     done = 0
     for result in results:

@@ -13,14 +13,16 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmfl.allocate import View
 from mmfl.errors import InputError
+from mmfl.faults import Injection, Offenders
 from mmfl.loop.allocation import allocate_clients, make_jobs
-from mmfl.loop.gate import Turns
+from mmfl.loop.gate import FaultyGate, Gate
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_of
-from mmfl.loop.scoring import scores, tested
-from mmfl.loop.state import RoundRecord, State, chained
+from mmfl.loop.scoring import evaluate_tasks, score_tasks
+from mmfl.loop.state import RoundRecord, State, extend_chain
 from mmfl.system.calls import perf_counter
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def rounds(
         engine: A running engine to use, and to leave running; by default the experiment's own. It
             must have been opened for the same data, models and seed (`Experiment.world`).
         data_dir: Folder of npz files; by default what MMFL_DATA says.
-        state: Go on after this state, to the very bits of a run that was never interrupted.
+        state: Continue after this state, with the same bits as a run without interruption.
         population: Who may train what, if that is known: an auction is then not held again.
     """
     known = (state, population)
@@ -86,14 +88,14 @@ def _round(
         t, experiment, population, active, state
     )  # lines 4-5
 
-    jobs = make_jobs(population, view, assignments, state)
-    turns = Turns(engine, experiment, view, state)
+    jobs = make_jobs(experiment, population, view, assignments, state)
+    gate = _open_gate(experiment, engine, view, state)
     params, aggregator = dict(state.params), dict(state.aggregator)
-    for task, updates in turns.by_task(jobs):  # lines 6-11: each client trains its task
+    for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
         params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
             state.params[task], updates, state.difficulty[task], state.aggregator[task]
         )
-    versions = {task: v + (task in turns.trained) for task, v in state.versions.items()}
+    versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained = perf_counter()
     state = state.replace(
         round=t,
@@ -101,23 +103,25 @@ def _round(
         versions=versions,
         allocator=allocator,
         aggregator=aggregator,
-        clients=state.clients.after(turns.accepted),
-        stale=state.stale | turns.trained.keys(),
-        offenders=turns.offenders,
+        clients=state.clients.after(gate.accepted),
+        stale=state.stale | gate.trained.keys(),
+        offenders=_find_offenders(t, experiment, state, gate),
     )
     # line 14: obtain f_s
-    difficulty, seen, silent, lies = scores(t, experiment, engine, population, state, turns.trained)
-    state, shown = tested(t, experiment, engine, state, seen)
-    chain = chained(state.chain, t, tasks, assignments, difficulty)
+    difficulty, seen, silent, lies = score_tasks(
+        t, experiment, engine, population, state, gate.trained
+    )
+    state, shown = evaluate_tasks(t, experiment, engine, state, seen)
+    chain = extend_chain(state.chain, t, tasks, assignments, difficulty)
     state, done = state.replace(difficulty=difficulty, chain=chain), perf_counter()
     return state, RoundRecord(
         round=t,
         tasks=tasks,
         active=len(active),
         assignments=assignments,
-        clients={task: turns.trained.get(task, 0) for task in tasks},
-        samples=turns.samples,
-        failures=(*turns.failures, *silent),
+        clients={task: gate.trained.get(task, 0) for task in tasks},
+        samples=gate.samples,
+        failures=(*gate.failures, *silent),
         difficulty=difficulty,
         metric={task: m.metric if m else nan for task, m in shown.measured.items()},
         loss={task: m.loss if m else nan for task, m in shown.measured.items()},
@@ -125,8 +129,25 @@ def _round(
         seconds=done - start,
         seconds_train=trained - start,
         seconds_evaluate=done - trained,
-        seconds_aggregate=turns.seconds_aggregate,
-        seconds_clients=turns.seconds_clients,
-        faults=(*turns.injection.faults, *lies),
-        virtual=turns.injection.virtual,
+        seconds_aggregate=gate.seconds_aggregate,
+        seconds_clients=gate.seconds_clients,
+        faults=(*gate.faults, *lies),
+        virtual=gate.virtual,
     )
+
+
+def _open_gate(experiment: Experiment, engine: Engine, view: View, state: State) -> Gate:
+    """The gate of a round, with what it needs of the experiment."""
+    checks, mergeable = experiment.checks, experiment.aggregator.mergeable
+    if experiment.faults is None:
+        return Gate(engine, view, state, checks=checks, mergeable=mergeable)
+    injection = Injection(experiment.faults, experiment.seed, view.round, view.tasks)
+    return FaultyGate(engine, view, state, checks=checks, mergeable=mergeable, injection=injection)
+
+
+def _find_offenders(t: int, experiment: Experiment, state: State, gate: Gate) -> Offenders:
+    """Clients whose updates were refused lately, after this round."""
+    if experiment.quarantine is None:
+        return state.offenders
+    clients = (client for client, *_ in gate.accepted)
+    return experiment.quarantine.after(t, state.offenders, clients, gate.failures)

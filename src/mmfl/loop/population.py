@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mmfl.allocate import Assignments, View
 from mmfl.errors import NobodyError
 from mmfl.experiment import Federation
-from mmfl.faults import Offenders
+from mmfl.faults import Offenders, Quarantine
 from mmfl.loop.recruiting import Recruited, recruit
 from mmfl.rng import stream
 from mmfl.system.memory import Need, refuse
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Population"]
 
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 NOBODY: Offenders = {}
 
@@ -35,19 +36,23 @@ class Population:
 
     Attributes:
         federation: Everybody.
-        experiment: The rates and the seed.
+        seed: The experiment's.
+        rate: The share of clients that are active in a round; or each client's own, by place.
         places: Their places in the federation's list; None = all of it (which costs no memory).
         count: How many they are.
-        rates: Each client's own active rate, by place; empty if there is one rate for all.
         recruited: Who may train what, if there was an auction.
+        quarantine: Who is left out for a while, if anybody.
+        score_clients: How many clients score a task in a round; None = all that may train it.
     """
 
     federation: Federation
-    experiment: Experiment
+    seed: int
+    rate: float | Floats
     places: Ints | None
     count: int
-    rates: npt.NDArray[np.float64]
     recruited: Recruited | None = None
+    quarantine: Quarantine | None = None
+    score_clients: int | None = None
 
     @classmethod
     def of(cls, federation: Federation, experiment: Experiment) -> Population:
@@ -59,51 +64,58 @@ class Population:
         count = len(federation.clients) if places is None else len(places)
         if count == 0:
             raise NobodyError("no client holds data of any task, so nothing can be trained")
-        if isinstance(experiment.clients.active, float) and not round(
-            experiment.clients.active * count
-        ):
-            who = "that hold data" if recruited is None else "that are recruited"
-            raise NobodyError(
-                f"clients.active = {experiment.clients.active:g} of {count} clients {who} leaves "
-                "nobody active; raise it"
-            )
         rate = experiment.clients.active
         if isinstance(rate, float):
             active = round(rate * count)
+            if not active:
+                who = "that hold data" if recruited is None else "that are recruited"
+                raise NobodyError(
+                    f"clients.active = {rate:g} of {count} clients {who} leaves nobody active; "
+                    "raise it"
+                )
             what = f"clients.active = {rate:g}, which means {active:,} clients a round,"
             refuse([Need(what, (_TURN + 9 * len(federation.tasks)) * active)])
-        rates = np.array(() if isinstance(rate, float) else rate)
-        return cls(federation, experiment, places, count, rates, recruited)
+        return cls(
+            federation,
+            experiment.seed,
+            rate if isinstance(rate, float) else np.array(rate),
+            places,
+            count,
+            recruited,
+            experiment.quarantine,
+            experiment.score_clients,
+        )
 
     def turnout(self, t: int) -> int:
         """How many clients are active in a round."""
-        rate = self.experiment.clients.active
-        return round(rate * self.count) if isinstance(rate, float) else len(self.active(t))
+        if isinstance(self.rate, float):
+            return round(self.rate * self.count)
+        return len(self.active(t))
 
     def active(self, t: int, offenders: Offenders = NOBODY) -> Ints:
         """Places of the round's active clients, ascending (Algorithm 1, line 3).
 
         Those in quarantine are left out before the draw.
         """
-        rate = self.experiment.clients.active
-        rng = stream(self.experiment.seed, "active", t)
-        away = self._away(t, offenders, self.places)
-        if isinstance(rate, float):
+        rng = stream(self.seed, "active", t)
+        away = self._find_quarantined(t, offenders, self.places)
+        if isinstance(self.rate, float):
             count = self.count - len(away)
-            m = round(rate * count)
+            m = round(self.rate * count)
             chosen = np.arange(m)
             if m < count:
                 chosen = np.sort(rng.choice(count, m, replace=False, shuffle=False))
-            chosen = _passing_over(away, chosen)
+            chosen = _skip(away, chosen)
             return chosen if self.places is None else self.places[chosen]
         places = np.arange(self.count) if self.places is None else self.places
         places = np.delete(places, away)
-        return places[rng.at(self.ids(places)) < self.rates[places]]
+        return places[rng.at(self.ids(places)) < self.rate[places]]
 
-    def _away(self, t: int, offenders: Offenders, places: Ints | None) -> Ints:
+    def _find_quarantined(self, t: int, offenders: Offenders, places: Ints | None) -> Ints:
         """Which of these places (None = all), by number, are of clients in quarantine."""
-        quarantine = self.experiment.quarantine
-        ids = quarantine.away(t, offenders) if quarantine and offenders else np.empty(0, np.int64)
+        if self.quarantine is None or not offenders:
+            return np.empty(0, np.int64)
+        ids = self.quarantine.away(t, offenders)
         clients = self.federation.clients
         if isinstance(clients, range):
             found: Ints = (ids - clients.start) // clients.step
@@ -136,22 +148,22 @@ class Population:
     def can_train(self, task: str) -> bool:
         """Whether anybody may train a task and is ever active."""
         places = self._holders[task]
-        if isinstance(self.experiment.clients.active, float):
+        if isinstance(self.rate, float):
             return places is None or len(places) > 0
-        return bool((self.rates if places is None else self.rates[places]).any())
+        return bool((self.rate if places is None else self.rate[places]).any())
 
-    def judges(self, t: int, task: str, offenders: Offenders = NOBODY) -> Ints:
-        """Ids of the clients that score a task in a round: so many of all that may train it."""
+    def evaluators(self, t: int, task: str, offenders: Offenders = NOBODY) -> Ints:
+        """Ids of the clients that score a task in a round, drawn among those that may train it."""
         places = self._holders[task]
-        away = self._away(t, offenders, places)
+        away = self._find_quarantined(t, offenders, places)
         count = (len(self.federation.clients) if places is None else len(places)) - len(away)
-        wanted = self.experiment.score_clients
+        wanted = self.score_clients
         if wanted is None or wanted >= count:
             chosen = np.arange(count)
         else:
-            rng = stream(self.experiment.seed, "judges", t, task)
+            rng = stream(self.seed, "judges", t, task)
             chosen = np.sort(rng.choice(count, wanted, replace=False))
-        chosen = _passing_over(away, chosen)
+        chosen = _skip(away, chosen)
         return self.ids(chosen if places is None else places[chosen])
 
     def eligible(self, t: int, places: Ints, clients: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
@@ -168,6 +180,6 @@ class Population:
         return self.recruited.work(view.positions[rows], assignments.tasks)
 
 
-def _passing_over(away: Ints, chosen: Ints) -> Ints:
+def _skip(away: Ints, chosen: Ints) -> Ints:
     """Numbers that were chosen among those that are not away, as numbers among all."""
     return chosen + np.searchsorted(away - np.arange(len(away)), chosen, side="right")

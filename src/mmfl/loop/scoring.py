@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
-from mmfl.objectives import Measured
+from mmfl.objectives import Measured, Metric
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Engine, Experiment, Ids
+    from mmfl.experiment import Engine, Experiment, Federation, Ids
     from mmfl.loop.population import Population
     from mmfl.loop.state import State
 
 __all__ = [
     "combine",
-    "scores",
-    "tested",
+    "evaluate_tasks",
+    "score_tasks",
 ]
 
 
@@ -35,13 +35,12 @@ def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measu
     for piece in pieces:
         if isinstance(piece, EvaluationFailure):
             continue
-        found = (piece.loss, piece.metric, piece.examples, piece.guess)
         loss, metric, examples, guess = sums.get(piece.task, (0.0, 0.0, 0, 0.0))
         sums[piece.task] = (
-            loss + found[0],
-            metric + found[1],
-            examples + found[2],
-            guess + found[3],
+            loss + piece.loss,
+            metric + piece.metric,
+            examples + piece.examples,
+            guess + piece.guess,
         )
     return {
         task: Measured(loss / examples, metric / examples, examples, guess / examples)
@@ -50,7 +49,7 @@ def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measu
     }
 
 
-def scores(
+def score_tasks(
     t: int,
     experiment: Experiment,
     engine: Engine,
@@ -69,32 +68,36 @@ def scores(
     }
     asked = None
     if experiment.score_source == "clients":  # the paper's equation 1
-        asked = {task: population.judges(t, task, state.offenders) for task in changed}
+        asked = {task: population.evaluators(t, task, state.offenders) for task in changed}
     split: Split = experiment.score_split if asked is None else "train"
     failures: list[ClientFailure] = []
     faults = experiment.faults or Faults()
     injection = Injection(faults, experiment.seed, t, tuple(state.params))
     pieces = engine.evaluate(changed, split, asked)
     if asked is not None:
-        gate = _Judges(experiment, asked, population, state, injection, failures)
-        pieces = iter(list(gate.heard_out(pieces)))
+        metrics = {task: experiment.task(task).metric for task in asked}
+        gate = _EvaluationGate(
+            experiment.run_id, metrics, asked, population.federation, state, injection, failures
+        )
+        pieces = iter(list(gate.admit(pieces)))
         gate.close()
     seen = combine(pieces)
     difficulty = dict(state.difficulty)
     for task, measured in seen.items():
         others = [f for name, f in state.difficulty.items() if name != task]
         f = experiment.score.difficulty(measured, experiment.task(task))
-        difficulty[task] = _safe(float(f), others)
+        difficulty[task] = _make_safe(float(f), others)
     return difficulty, seen, failures, injection.faults
 
 
 @dataclass(frozen=True)
-class _Judges:
+class _EvaluationGate:
     """The gate for clients' evaluations: one answer from each that was asked, within its limits."""
 
-    experiment: Experiment
+    run_id: str
+    metrics: Mapping[str, Metric | None]
     asked: Mapping[str, Ids]
-    population: Population
+    federation: Federation
     state: State
     injection: Injection
     failures: list[ClientFailure]
@@ -103,13 +106,13 @@ class _Judges:
     @cached_property
     def holds(self) -> dict[str, dict[int, int]]:
         """From task and client to how many examples it holds, of those that were asked."""
-        federation, found = self.population.federation, {}
+        federation, held = self.federation, {}
         for task, clients in self.asked.items():
             sizes = federation.sizes(clients)[:, federation.tasks.index(task)]
-            found[task] = dict(zip(clients.tolist(), sizes.tolist(), strict=True))
-        return found
+            held[task] = dict(zip(clients.tolist(), sizes.tolist(), strict=True))
+        return held
 
-    def heard_out(
+    def admit(
         self, pieces: Iterable[Evaluation | EvaluationFailure]
     ) -> Iterator[Evaluation | EvaluationFailure]:
         """The evaluations that may count, after those who lie have spoiled theirs."""
@@ -119,24 +122,25 @@ class _Judges:
             told, client = piece, piece.client
             if client is not None and self.injection.misbehaves(piece.task, client, "evaluate"):
                 told = self.injection.told(piece, client)
-            fine = self.lets_through(told)
+            valid = self._check(told)
             if told is not piece and client is not None:
-                self.injection.note(self._address(piece.task, client), "evaluate", refused=not fine)
-            if fine:
+                at = self._address(piece.task, client)
+                self.injection.note(at, "evaluate", refused=not valid)
+            if valid:
                 yield told
 
-    def lets_through(self, found: Evaluation | EvaluationFailure) -> bool:
+    def _check(self, answer: Evaluation | EvaluationFailure) -> bool:
         """Whether an evaluation may count; if not, the failure is recorded."""
-        task, client = found.task, found.client
+        task, client = answer.task, answer.client
         if client is None or client not in self.holds.get(task, ()):
             return False
         reason, detail = "", ""
-        if isinstance(found, EvaluationFailure):
-            reason, detail = found.reason, found.detail
+        if isinstance(answer, EvaluationFailure):
+            reason, detail = answer.reason, answer.detail
         elif (task, client) in self.heard:
             reason, detail = "duplicate", "evaluated twice"
-        elif not self._sane(found, self.holds[task][client]):
-            reason, detail = "evaluation", f"claims {found}"
+        elif not self._is_plausible(answer, self.holds[task][client]):
+            reason, detail = "evaluation", f"claims {answer}"
         self.heard.add((task, client))
         if reason:
             self._note(task, client, reason, detail)
@@ -154,26 +158,26 @@ class _Judges:
 
     def _address(self, task: str, client: int) -> Address:
         version = self.state.versions[task]
-        return Address(self.experiment.run_id, self.state.round, task, client, version)
+        return Address(self.run_id, self.state.round, task, client, version)
 
-    def _sane(self, found: Evaluation, holds: int) -> bool:
-        metric = self.experiment.task(found.task).metric
+    def _is_plausible(self, answer: Evaluation, holds: int) -> bool:
+        metric = self.metrics[answer.task]
         assert metric is not None  # the experiment is resolved
-        low, high = (bound * found.examples for bound in metric.bounds)
-        slack = 1e-5 * found.examples  # of sums in float32
-        finite = math.isfinite(found.loss) and math.isfinite(found.metric)
-        blind = math.isnan(found.guess) or 0 <= found.guess < math.inf
-        bounded = low - slack <= found.metric <= high + slack
-        return 0 < found.examples <= holds and finite and blind and bounded
+        low, high = (bound * answer.examples for bound in metric.bounds)
+        slack = 1e-5 * answer.examples  # of sums in float32
+        finite = math.isfinite(answer.loss) and math.isfinite(answer.metric)
+        blind = math.isnan(answer.guess) or 0 <= answer.guess < math.inf
+        bounded = low - slack <= answer.metric <= high + slack
+        return 0 < answer.examples <= holds and finite and blind and bounded
 
 
-def tested(
+def evaluate_tasks(
     t: int, experiment: Experiment, engine: Engine, state: State, seen: Mapping[str, Measured]
 ) -> tuple[State, State]:
-    """The state to go on with, and the state to show, with the test split measured where it is due.
+    """The state to continue with, and the state to show, with the test split evaluated when due.
 
-    They differ after the last round, which is always measured: a run that gets more rounds later
-    goes on as if they had been planned from the start.
+    They differ after the last round, which is always evaluated: a run that gets more rounds later
+    continues as if they had been planned from the start.
     """
     measured = dict(state.measured)
     if experiment.score_source == "server" and experiment.score_split == "test":
@@ -189,7 +193,7 @@ def tested(
     return shown if due else state, shown
 
 
-def _safe(f: float, others: Iterable[float]) -> float:
+def _make_safe(f: float, others: Iterable[float]) -> float:
     """f_s, made safe: a score that is not finite is set to the worst finite one that is known."""
     if math.isfinite(f):
         return max(f, 0.0)

@@ -21,7 +21,7 @@ from mmfl.faults import Fault, Offenders
 from mmfl.loop.client_history import ClientTable
 from mmfl.objectives import Measured
 
-__all__ = ["ClientTable", "RoundRecord", "State", "chained"]
+__all__ = ["ClientTable", "RoundRecord", "State", "extend_chain"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class State:
         return dataclasses.replace(self, **changes)
 
 
-def chained(
+def extend_chain(
     chain: str,
     round: int,  # noqa: A002
     tasks: Sequence[str],

@@ -9,7 +9,6 @@ faults. Scenarios share their draws' seeds, so that differences between them are
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,11 +141,7 @@ class Planning:
                 base = rehearsed(with_other_budget(self.experiment, budget), seed)
                 population, recruited = _recruited(base, self.federation)
                 for alpha in self.alphas:
-                    experiment = with_alpha(base, alpha)
-                    mine = population
-                    if population is not None:
-                        mine = dataclasses.replace(population, experiment=experiment)
-                    yield self._trial(draw, experiment, mine, recruited)
+                    yield self._trial(draw, with_alpha(base, alpha), population, recruited)
 
     def gathered(self, trials: Iterable[Trial]) -> Plan:
         """The plan that trials make."""

@@ -101,7 +101,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         wait_for_lock(lambda: calls.commit(database))  # without WAL it waits for readers
     except BaseException:
         with suppress(sqlite3.Error):
-            database.rollback()
+            calls.rollback(database)
         raise
 
 
@@ -189,7 +189,7 @@ def _without_unfinished(folder: Path) -> sqlite3.Connection | None:
         memory = calls.connect(":memory:")
         try:
             with closing(calls.connect(copy)) as source:
-                source.backup(memory)
+                calls.backup(source, memory)
         except BaseException:
             memory.close()
             raise

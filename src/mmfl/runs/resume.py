@@ -8,7 +8,6 @@ experiment and the state before it.
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 import tomllib
 import warnings
@@ -32,7 +31,7 @@ from mmfl.runs.environment import as_json, environment_now, inexact
 from mmfl.runs.schema import FORMAT, check_tables, is_empty
 from mmfl.runs.store import RunStore
 from mmfl.system import calls
-from mmfl.system.files import SETTINGS, list_folder, read_file, read_text
+from mmfl.system.files import SETTINGS, exists, is_folder, list_folder, read_file, read_text
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
@@ -141,9 +140,9 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
     What is refused is left as it is: a folder that holds something else, a run that another process
     is busy with, a run of another experiment (all that differs is named; rounds may grow).
     """
-    if not folder.exists() or (folder.is_dir() and not list_folder(folder)):
+    if not exists(folder) or (is_folder(folder) and not list_folder(folder)):
         return None
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise StoreError(f"{str(folder)!r} is a file; choose a folder for the run")
     if not is_marked(folder):  # it is from before there were marks, or not ours
         RunStore.open(folder).close()
@@ -167,7 +166,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
             done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
             if not done:
                 models = [f"models/{task.name}.safetensors" for task in experiment.tasks]
-                _refuse_foreign_files(store, [n for n in models if os.path.lexists(folder / n)])
+                _refuse_foreign_files(store, [n for n in models if exists(folder / n, links=False)])
         return Begun(folder, experiment, had, done, lease)
     except BaseException:
         lease.close()
@@ -176,7 +175,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
 
 def unsigned(folder: Path) -> bool:
     """Whether a folder is empty, or a run directory of ours in which no run has started yet."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         return False
     with trouble("read", folder):
         names = {path.name for path in list_folder(folder)}

@@ -53,7 +53,16 @@ from mmfl.runs.integrity.rows import (
 )
 from mmfl.runs.schema import FORMAT, check_tables, create_tables
 from mmfl.system import calls
-from mmfl.system.files import SETTINGS, hash_file, list_folder, make_folders, read_file
+from mmfl.system.files import (
+    SETTINGS,
+    exists,
+    hash_file,
+    is_folder,
+    is_link,
+    list_folder,
+    make_folders,
+    read_file,
+)
 
 __all__ = ["RunStore", "free_folder", "last_folder", "pack_assignments", "unpack_assignments"]
 
@@ -85,9 +94,9 @@ class RunStore:
     @staticmethod
     def refuse_taken(folder: Path) -> None:
         """A directory that holds anything is never written into."""
-        if folder.exists() and not folder.is_dir():
+        if exists(folder) and not is_folder(folder):
             raise FolderTakenError(f"{str(folder)!r} is a file; choose a folder for the run")
-        if folder.exists() and list_folder(folder):
+        if exists(folder) and list_folder(folder):
             raise FolderTakenError(f"{str(folder)!r} exists already; choose another folder")
 
     @classmethod
@@ -113,7 +122,7 @@ class RunStore:
             "environment.json": as_json(environment),
         }
         with trouble("create", folder), ExitStack() as undo:
-            made = not folder.exists()
+            made = not exists(folder)
             make_folders(folder)
             if made:
                 undo.callback(_try, calls.remove_folder, folder)
@@ -187,7 +196,7 @@ class RunStore:
                 at all is still refused.
         """
         check_folder(folder / DATABASE)
-        if not (folder / DATABASE).exists():
+        if not exists(folder / DATABASE):
             raise StoreError(f"{str(folder)!r} holds no run (it has no {DATABASE})")
         store = cls._read(folder)
         if store.damage.startswith(FIRST):  # a live run may have replaced the file since
@@ -268,9 +277,9 @@ class RunStore:
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
         with trouble("write", self.folder):
-            if (models := self.folder / "models").is_symlink():
+            if is_link(models := self.folder / "models"):
                 raise StoreError(f"{str(models)!r} is a link, and not of this run; remove it")
-            if not models.is_dir():
+            if not is_folder(models):
                 calls.make_folder(models)
             sync_folder(self.folder)
         self.write_files(

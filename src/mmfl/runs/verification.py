@@ -21,7 +21,7 @@ from typing import Literal
 
 from mmfl.errors import MmflError, StoreError
 from mmfl.experiment import Experiment, Shelf
-from mmfl.loop import State, chained
+from mmfl.loop import State, extend_chain
 from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.auction import hiring
 from mmfl.runs.checkpoints import CheckpointStore
@@ -30,7 +30,7 @@ from mmfl.runs.directory.mark import FIRST, is_marked
 from mmfl.runs.integrity.digests import DIGEST
 from mmfl.runs.resume import complaint
 from mmfl.runs.store import RunStore
-from mmfl.system.files import SETTINGS, read_text
+from mmfl.system.files import SETTINGS, exists, read_text
 
 __all__ = ["Part", "Verification", "verify"]
 
@@ -84,7 +84,7 @@ def verify(
     """
     folder = Path(folder)
     data = None if data_dir is None else Path(data_dir)
-    if not (folder / DATABASE).exists() and not is_marked(folder):
+    if not exists(folder / DATABASE) and not is_marked(folder):
         raise StoreError(f"{str(folder)!r} holds no run (it has no {DATABASE})")
     for _ in range(3):
         try:
@@ -161,7 +161,7 @@ def _chain_damage(store: RunStore) -> str:
             return f"round {number} assigns clients to a task that there is not"
         if known:
             scores = dict(zip(names, difficulty, strict=True))
-            chain = chained(chain, number, names, assignments, scores)
+            chain = extend_chain(chain, number, names, assignments, scores)
             if chain != stored:
                 return f"assignments or scores of round {number} do not match the chain"
         chain = stored

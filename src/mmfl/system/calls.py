@@ -6,10 +6,10 @@ can count the calls of a run and make any one of them fail or fall short: see `i
 `chaos/calls/` for the harness. Without an interceptor a call costs one comparison.
 
     files       open_fd read write write_at fsync rename unlink make_folder remove_folder
-                list_folder status reserve truncate map_file lock temporary_file temporary_folder
-                memory_file
-    database    connect execute executemany commit
-    processes   spawn kill start_thread open_process die_with_parent
+                list_folder status status_of_open reserve truncate map_file lock temporary_file
+                temporary_folder memory_file
+    database    connect execute executemany commit rollback backup
+    processes   spawn start_thread open_process die_with_parent
     sockets     socket_pair send receive wait
     memory      allocate
     clock       perf_counter monotonic now sleep
@@ -40,6 +40,7 @@ __all__ = [
     "NAMES",
     "Interceptor",
     "allocate",
+    "backup",
     "commit",
     "connect",
     "die_with_parent",
@@ -47,7 +48,6 @@ __all__ = [
     "executemany",
     "fsync",
     "intercept",
-    "kill",
     "list_folder",
     "lock",
     "make_folder",
@@ -63,12 +63,14 @@ __all__ = [
     "remove_folder",
     "rename",
     "reserve",
+    "rollback",
     "send",
     "sleep",
     "socket_pair",
     "spawn",
     "start_thread",
     "status",
+    "status_of_open",
     "temporary_file",
     "temporary_folder",
     "truncate",
@@ -204,6 +206,15 @@ def _commit(database: sqlite3.Connection) -> None:
     database.commit()
 
 
+def _rollback(database: sqlite3.Connection) -> None:
+    database.rollback()
+
+
+def _backup(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy a database into another."""
+    source.backup(target)
+
+
 def _send(connection: multiprocessing.connection.Connection, message: bytes) -> None:
     connection.send_bytes(message)
 
@@ -223,6 +234,7 @@ make_folder = _call("mkdir", os.mkdir)
 remove_folder = _call("rmdir", os.rmdir)
 list_folder: Callable[[Any], list[str]] = _call("listdir", os.listdir)
 status = _call("stat", os.stat)
+status_of_open = _call("fstat", os.fstat)
 reserve = _call("reserve", _reserve)
 truncate = _call("truncate", os.ftruncate)
 map_file = _call("mmap", mmap.mmap)
@@ -235,9 +247,10 @@ connect = _call("connect", _connect)
 execute = _call("execute", _execute)
 executemany = _call("executemany", _executemany)
 commit = _call("commit", _commit)
+rollback = _call("rollback", _rollback)
+backup = _call("backup", _backup)
 
 spawn = _call("spawn", _spawn)
-kill = _call("kill", os.kill)
 start_thread = _call("thread", _start_thread)
 open_process = _call("pidfd", _open_process)
 die_with_parent = _call("prctl", _die_with_parent)

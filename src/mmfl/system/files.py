@@ -22,8 +22,11 @@ from mmfl.system import calls
 __all__ = [
     "PART",
     "SETTINGS",
+    "exists",
     "hash_file",
     "hash_input",
+    "is_folder",
+    "is_link",
     "list_folder",
     "make_folders",
     "new_file",
@@ -69,7 +72,7 @@ def open_file(path: str | Path, *, limit: int | None = None, pipes: bool = False
     except ValueError:
         raise OSError(errno.EINVAL, "its name has a zero byte") from None
     try:
-        _check(os.fstat(number), limit)
+        _check(calls.status_of_open(number), limit)
     except OSError:
         os.close(number)
         raise
@@ -101,6 +104,35 @@ def _check(about: os.stat_result, limit: int | None) -> None:
         raise OSError(errno.EINVAL, f"it is a {what}, not a file")
     if limit is not None and about.st_size > limit:
         raise OSError(errno.EFBIG, f"it has {about.st_size:,} bytes, and may have {limit:,}")
+
+
+def exists(path: Path, *, links: bool = True) -> bool:
+    """Whether there is anything of that name; a link that leads nowhere counts without `links`."""
+    return _mode(path, links=links) is not None
+
+
+def is_folder(path: Path) -> bool:
+    """Whether that is a folder, or a link to one."""
+    mode = _mode(path)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
+def is_link(path: Path) -> bool:
+    """Whether that is a symbolic link, wherever it leads."""
+    mode = _mode(path, links=False)
+    return mode is not None and stat.S_ISLNK(mode)
+
+
+def _mode(path: Path, *, links: bool = True) -> int | None:
+    """What the system says of a name; None if there is nothing of that name."""
+    try:
+        return calls.status(path, follow_symlinks=links).st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a zero byte
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
 
 
 def read_file(path: str | Path, *, limit: int | None = None, pipes: bool = False) -> bytes:
@@ -135,7 +167,7 @@ def hash_input(path: str | Path) -> str:
     """The SHA-256 of a file that users give; one that did not change is read once."""
     with open_file(path) as file:
         number = file.fileno()
-        about = os.fstat(number)
+        about = calls.status_of_open(number)
         changed = max(about.st_mtime_ns, about.st_ctime_ns)
         known = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
         if known in _hashes:
@@ -267,12 +299,12 @@ def sync_folder(folder: Path) -> None:
 
 def make_folders(folder: Path) -> None:
     """Make a folder, and those above it that are missing, so that they outlast a power cut."""
-    missing = [path for path in (folder, *folder.parents) if not path.is_dir()]
+    missing = [path for path in (folder, *folder.parents) if not is_folder(path)]
     for path in reversed(missing):
         try:
             calls.make_folder(path)
         except FileExistsError:  # another process was faster, or it is a file
-            if not path.is_dir():
+            if not is_folder(path):
                 raise
     for path in {folder, *missing}:
         sync_folder(path.parent)

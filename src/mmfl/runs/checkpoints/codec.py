@@ -32,7 +32,7 @@ from safetensors.numpy import load, save
 
 from mmfl.errors import StoreError
 from mmfl.exchange import Layout, Params
-from mmfl.loop import ClientTable, State, Stretch
+from mmfl.loop import ClientTable, Segment, State
 from mmfl.objectives import Measured
 
 __all__ = ["Parts", "check_state", "decoded", "encoded", "model_file"]
@@ -107,7 +107,7 @@ def decoded(document: Mapping[str, Any], read: Callable[[str], bytes]) -> State:
         layout = Layout.of(entries)
         params[task] = Params.pack(layout, load(read(f"model-{task}")))
     clients = load(read("clients"))
-    whole = Stretch._make(clients[name] for name in Stretch._fields)
+    whole = Segment._make(clients[name] for name in Segment._fields)
     fields = {name: _value(item, array) for name, item in document["fields"].items()}
     table = ClientTable(tuple(document["clients"]), (whole,) if len(whole.ids) else ())
     return State(params=params, clients=table, **fields)

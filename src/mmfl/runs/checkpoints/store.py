@@ -30,6 +30,7 @@ from mmfl.system import calls
 from mmfl.system.files import (
     PART,
     hash_file,
+    is_folder,
     list_folder,
     open_file,
     read_file,
@@ -76,7 +77,7 @@ class CheckpointStore:
 
     def names(self) -> list[str]:
         """The files' names of all checkpoints, oldest first."""
-        if not self.folder.is_dir():
+        if not is_folder(self.folder):
             return []
         found = (path.name for path in list_folder(self.folder) if _NAME.fullmatch(path.name))
         return sorted(found, key=_age)
@@ -90,7 +91,7 @@ class CheckpointStore:
         """
         document, parts = encoded(state)
         try:
-            if not self.folder.is_dir():
+            if not is_folder(self.folder):
                 calls.make_folder(self.folder)
                 sync_folder(self.folder.parent)
             files = {}
@@ -174,7 +175,7 @@ class CheckpointStore:
             self._prune(keep)
 
     def _prune(self, keep: int) -> None:
-        if not self.folder.is_dir():
+        if not is_folder(self.folder):
             return
         names = self.names()
         wanted = set(names[-keep:] if keep else ())

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from mmfl.errors import StoreError
-from mmfl.system.files import list_folder
+from mmfl.system.files import exists, is_folder, list_folder
 
 __all__ = ["FolderTakenError", "free_folder", "last_folder"]
 
@@ -18,7 +18,7 @@ class FolderTakenError(StoreError):
 def free_folder(wanted: Path) -> Path:
     """`wanted`, or `wanted`-2, -3, ...: the first that does not exist."""
     number, folder = 1, wanted
-    while folder.exists():
+    while exists(folder):
         number += 1
         folder = wanted.with_name(f"{wanted.name}-{number}")
     return folder
@@ -28,7 +28,7 @@ def last_folder(wanted: Path) -> Path:
     """`wanted`, or `wanted`-2, -3, ...: the last that exists; `wanted` if none does."""
     numbered = re.compile(rf"{re.escape(wanted.name)}-([1-9]\d*)")
     try:
-        beside = list_folder(wanted.parent) if wanted.parent.is_dir() else []
+        beside = list_folder(wanted.parent) if is_folder(wanted.parent) else []
     except OSError as error:
         raise StoreError(f"cannot read {str(wanted.parent)!r}: {error.strerror}") from None
     found = {int(m[1]): path for path in beside if (m := numbered.fullmatch(path.name))}

@@ -131,7 +131,7 @@ class Lease:
     def check(self) -> None:
         """Raise `StoreError` if another process has taken the folder over meanwhile."""
         try:
-            ours = os.path.samestat(calls.status(self._path), os.fstat(self._file))
+            ours = os.path.samestat(calls.status(self._path), calls.status_of_open(self._file))
         except OSError:
             ours = False
         self.check_owner(self.token if ours else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmfl.errors import StoreError
 from mmfl.system import calls
+from mmfl.system.files import is_folder
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -35,7 +35,7 @@ def check_folder(folder: Path) -> None:
 
 def check_names(folder: Path, experiment: Experiment) -> None:
     """Refuse tasks after which no file in a run directory can be called."""
-    there = next((path for path in (folder, *folder.parents) if os.path.isdir(path)), Path())
+    there = next((path for path in (folder, *folder.parents) if is_folder(path)), Path())
     for task in experiment.tasks:
         longest = f"model-{task.name}.{'0' * 16}.safetensors.part"
         try:
