@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -26,6 +27,7 @@ from mmfl.train.reference import Trained, Turn, batches
 
 __all__ = ["Batched"]
 
+Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _Layers = list[list[tuple[Tensor, Tensor, Tensor]]]
 
@@ -62,41 +64,49 @@ class Batched:
         """Each turn's change of the weights, and its report."""
         np.copyto(self._first.numpy()[0], weights)
         for _, alike in groupby(turns, key=_alike):
-            for change, report in self._together(list(alike)):
+            for change, report in self._train_together(list(alike)):
                 if out is not None:
                     np.copyto(out, change)
                 yield change if out is None else out, report
 
-    def _together(self, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
-        """Tau steps of SGD for each of them: its change of the weights, and its report.
+    def _train_together(self, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
+        """Tau steps of SGD for each of them: its change of the weights, and its report."""
+        schedule, room = _Schedule.of(turns), self._room(_width(turns[0]))
+        before, after = self._descend(schedule, room)
+        for k, plan in enumerate(schedule.plans):
+            change = self._finish(schedule, room, k)
+            yield change, Trained(sum(map(len, plan)), float(before[k]), float(after[k]))
 
-        The longest turns' last step is made when it is asked for, client by client, so that the
-        change is still in the processor's cache when it is used.
-        """
-        plans = [list(batches(len(turn.rows), turn.work, rng=turn.rng)) for turn in turns]
-        ranked = sorted(range(len(turns)), key=lambda k: -len(plans[k]))  # who goes on is in front
-        last = len(plans[ranked[0]]) - 1
-        before, after = np.full(len(turns), np.nan), np.full(len(turns), np.nan)
-        work, room = turns[0].work, self._room(_width(turns[0]))
-        for step in range(last + 1):
-            active = [k for k in ranked if step < len(plans[k])]
+    def _descend(self, schedule: _Schedule, room: _Room) -> tuple[Doubles, Doubles]:
+        """All steps but the longest turns' last; each turn's loss before, and at its last step."""
+        count = len(schedule.plans)
+        before, after = np.full(count, np.nan), np.full(count, np.nan)
+        for step in range(schedule.last + 1):
+            active = schedule.active(step)
             if step == 1:
                 self._rows[: len(active)].add_(self._first)
-            picked = [turns[k].rows[plans[k][step]] for k in active]
+            picked = [schedule.rows(k, step) for k in active]
             losses = self._slopes(room, picked, self._layers if step else self._start)
             after[active] = losses.numpy()
             before = after.copy() if step == 0 else before
-            for place in range(len(active)) if step < last else ():
-                self._step(room, place, place, work, fresh=step == 0)
-        for k, plan in enumerate(plans):
-            place = ranked.index(k)
-            row = place if last else 0
-            if len(plan) == last + 1:
-                self._step(room, place, row, work, fresh=last == 0)
-            if len(plan) > 1:
-                self._row[row].sub_(self._first[0])
-            report = Trained(sum(map(len, plan)), float(before[k]), float(after[k]))
-            yield self._row[row].numpy(), report
+            for place in range(len(active)) if step < schedule.last else ():
+                self._step(room, place, place, schedule.work, fresh=step == 0)
+        return before, after
+
+    def _finish(self, schedule: _Schedule, room: _Room, k: int) -> Flat:
+        """A turn's change of the weights, after its last step if it is one of the longest.
+
+        That step is made here, client by client, so that the change is still in the processor's
+        cache when it is used.
+        """
+        place, steps, last = schedule.ranked.index(k), len(schedule.plans[k]), schedule.last
+        row = place if last else 0
+        if steps == last + 1:
+            self._step(room, place, row, schedule.work, fresh=last == 0)
+        if steps > 1:
+            self._row[row].sub_(self._first[0])
+        change: Flat = self._row[row].numpy()
+        return change
 
     def _slopes(self, room: _Room, picked: Sequence[Ints], layers: _Layers) -> Tensor:
         """Forward and backward; inputs and slopes of all layers stay in the room.
@@ -203,6 +213,44 @@ def _layers(flat: Tensor, layout: Layout) -> _Layers:
 def _width(turn: Turn) -> int:
     """Its batches' size: the wanted one or, with a small shard, the next multiple of 8."""
     return min(turn.work.batch_size, -(-len(turn.rows) // 8) * 8)
+
+
+@dataclass(frozen=True, eq=False)
+class _Schedule:
+    """The batches of turns that are taken together.
+
+    Attributes:
+        turns: Whose.
+        plans: Each turn's batches, as places in its rows.
+        ranked: The turns' numbers, longest first: who still trains is in front.
+    """
+
+    turns: Sequence[Turn]
+    plans: Sequence[Sequence[Ints]]
+    ranked: Sequence[int]
+
+    @classmethod
+    def of(cls, turns: Sequence[Turn]) -> _Schedule:
+        plans = [list(batches(len(turn.rows), turn.work, rng=turn.rng)) for turn in turns]
+        return cls(turns, plans, sorted(range(len(turns)), key=lambda k: -len(plans[k])))
+
+    @property
+    def work(self) -> LocalWork:
+        """What all of them have in common."""
+        return self.turns[0].work
+
+    @property
+    def last(self) -> int:
+        """The number of the last step of the longest turns, from 0."""
+        return len(self.plans[self.ranked[0]]) - 1
+
+    def active(self, step: int) -> list[int]:
+        """The turns that have such a step."""
+        return [k for k in self.ranked if step < len(self.plans[k])]
+
+    def rows(self, k: int, step: int) -> Ints:
+        """The examples of a turn's batch."""
+        return self.turns[k].rows[self.plans[k][step]]
 
 
 def _alike(turn: Turn) -> tuple[float, ...]:
