@@ -151,7 +151,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
     try:
         if unsigned(folder):
             lease.take()
-            clear_beginning(folder, keep=True)
+            _empty(folder)
         if not list_folder(folder):
             lease.close()
             return None
@@ -187,9 +187,25 @@ def unsigned(folder: Path) -> bool:
     return not _is_started(folder)
 
 
-def clear_beginning(folder: Path, *, keep: bool = False) -> None:
-    """Remove a run of ours that ended in its first moment; or only empty its folder (`keep`)."""
+def clear_beginning(folder: Path) -> None:
+    """Remove a run of ours that ended in its first moment, unless another process owns it now."""
     if not unsigned(folder) or not is_marked(folder):
+        return
+    try:
+        lease = Lease(folder)
+    except StoreError:
+        return
+    with closing(lease):
+        if unsigned(folder) and is_marked(folder):  # as it is now that nobody else changes it
+            lease.take()
+            _empty(folder)
+            with suppress(OSError):
+                calls.remove_folder(folder)
+
+
+def _empty(folder: Path) -> None:
+    """Empty the folder of a run that ended in its first moment; the caller has the lease."""
+    if not is_marked(folder):
         return
     mark = read_mark(folder)
     if mark is not None:
@@ -197,9 +213,6 @@ def clear_beginning(folder: Path, *, keep: bool = False) -> None:
             _refuse_foreign(folder / name, digest)
     with trouble("clear", folder):
         remove_beginning(folder)
-    if not keep:
-        with suppress(OSError):
-            calls.remove_folder(folder)
 
 
 def _is_started(folder: Path) -> bool:
