@@ -167,6 +167,20 @@ def test_a_beginning_that_another_process_owns_is_not_cleared():
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("how", ["cleared", "resumed"])
+def test_a_beginning_with_a_file_of_the_users_stays_as_it_is(small, how):
+    folder = Path("run")
+    folder.mkdir()
+    write_mark(folder, FIRST)
+    (folder / "experiment.toml").write_text("rounds = 2  # mine")
+    acts = {
+        "cleared": lambda: clear_beginning(folder),
+        "resumed": lambda: mmfl.run(small, folder, resume=True),
+    }
+    assert "was not written by mmfl" in one_line(StoreError, acts[how])
+    assert sorted(os.listdir(folder)) == ["experiment.toml", "mmfl-run.json"]
+
+
 def test_a_beginning_that_another_process_has_taken_meanwhile_is_its_own(small):
     folder, theirs = Path("run"), []
 

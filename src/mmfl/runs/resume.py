@@ -150,8 +150,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
     lease = Lease(folder)
     try:
         if unsigned(folder):
-            lease.take()
-            _empty(folder)
+            _remove_unsigned(folder, lease)
         if not list_folder(folder):
             lease.close()
             return None
@@ -197,20 +196,18 @@ def clear_beginning(folder: Path) -> None:
         return
     with closing(lease):
         if unsigned(folder) and is_marked(folder):  # as it is now that nobody else changes it
-            lease.take()
-            _empty(folder)
+            _remove_unsigned(folder, lease)
             with suppress(OSError):
                 calls.remove_folder(folder)
 
 
-def _empty(folder: Path) -> None:
-    """Empty the folder of a run that ended in its first moment; the caller has the lease."""
-    if not is_marked(folder):
-        return
+def _remove_unsigned(folder: Path, lease: Lease) -> None:
+    """Empty the folder of a run that ended in its first moment; what is refused stays as it is."""
     mark = read_mark(folder)
     if mark is not None:
         for name, digest in mark.files.items():
             _refuse_foreign(folder / name, digest)
+    lease.take()
     with trouble("clear", folder):
         remove_beginning(folder)
 
