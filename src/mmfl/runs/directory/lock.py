@@ -151,12 +151,18 @@ class Lease:
     def check(self) -> None:
         """Raise `StoreError` if the folder is not, or no longer, this process's."""
         self.refuse_inherited()
-        if not _is_same(self._place, self._number):
+        try:
+            here = _is_same(self._place, self._number)
+            ours = _is_same(self._path, self._file)
+        except OSError as error:
+            said = f"cannot see whose {str(self.folder)!r} is: {error.strerror}"
+            raise StoreError(said) from None
+        if not here:
             raise StoreError(
                 f"{str(self.folder)!r} was moved or removed during the run; move it back, then "
                 "resume it"
             )
-        self.check_owner(self.token if _is_same(self._path, self._file) else None)
+        self.check_owner(self.token if ours else None)
 
     def check_owner(self, token: str | None) -> None:
         """Raise `StoreError` if the owner that the run names is another process."""
@@ -234,7 +240,7 @@ def _is_same(path: Path, number: int) -> bool:
     """Whether a path still stands for an open file."""
     try:
         return os.path.samestat(calls.status(path), os.fstat(number))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
