@@ -60,6 +60,7 @@ FAILURES: dict[str, tuple[str, ...]] = {
     "truncate": ("EIO", "ENOSPC"),
     "mmap": ("ENOMEM", "EMFILE"),
     "lock": ("EAGAIN", "EAGAIN+", "ENOLCK+", "EOPNOTSUPP+"),
+    "unlock": ("ENOLCK",),
     "temporary file": ("ENOSPC", "EROFS", "EMFILE"),
     "temporary folder": ("ENOSPC", "EROFS"),
     "memory file": ("ENOSYS", "EMFILE", "ENOMEM"),

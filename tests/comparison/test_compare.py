@@ -16,7 +16,7 @@ from mmfl import Experiment
 from mmfl.comparison import Comparison, compare, read_vary
 from mmfl.errors import EngineError, InputError, MmflError, StoreError, SweepError
 from mmfl.experiment import ENGINES
-from mmfl.runs.directory.lock import Lease
+from mmfl.runs.directory.lock import LEASE, Lease
 from mmfl.runs.directory.mark import write_mark
 from support.helpers import one_line
 from support.rewriting import set_meta
@@ -64,7 +64,8 @@ TWO = variants("allocator=uniform,round_robin")
 
 
 def snapshot(folder: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path: path.stat().st_mtime_ns for path in files if not LEASE.fullmatch(path.name)}
 
 
 def set_status(folder: Path, status: str, **meta: str) -> None:
@@ -177,12 +178,20 @@ def test_another_experiments_run_is_refused_and_left_alone(status):
     assert snapshot(Path("out")) == before
 
 
-def test_a_run_of_another_process_is_refused():
+def test_a_run_of_another_process_counts_as_failed_and_the_others_are_done():
     compare({"x": made()}, [0], "out")
-    set_status(Path("out/x/seed-0"), "running")
-    with closing(Lease(Path("out/x/seed-0")).take()):
-        message = one_line(StoreError, lambda: Comparison({"x": made()}, [0], "out"))
-    assert message == "'out/x/seed-0' is being run by another process"
+    folder = Path("out/x/seed-0")
+    set_status(folder, "running")
+    with closing(Lease(folder).take()):
+        before = snapshot(folder)
+        plan = Comparison({"x": made()}, [0, 1], "out")
+        message = one_line(SweepError, lambda: list(plan.go(1)))
+        assert snapshot(folder) == before
+    said = "x, seed 0: 'out/x/seed-0' is being run by another process"
+    assert message == f"1 of 2 runs failed: {said}"
+    assert [str(error) for error in plan.failed.values()] == [said]
+    assert list(plan.results()["x"]) == [1]
+    assert list(compare({"x": made()}, [0, 1], "out")["x"]) == [0, 1]
 
 
 @pytest.mark.parametrize("status", ["running", "finished"])
@@ -346,8 +355,9 @@ def test_a_folder_that_was_left_in_its_first_moment_is_used_again():
     write_mark(folder, first)
     (folder / "experiment.toml").write_bytes(first["experiment.toml"])
     lease = Lease(folder).take()  # as a process has that has only just begun
-    assert "holds no run" in one_line(StoreError, lambda: Comparison({"x": made()}, [0], "out"))
+    busy = "'out/x/seed-0' is being run by another process"
+    assert busy in one_line(SweepError, lambda: compare({"x": made()}, [0], "out"))
     sqlite3.connect(folder / "run.sqlite").execute("PRAGMA user_version = 1").close()
-    assert "no such table" in one_line(StoreError, lambda: Comparison({"x": made()}, [0], "out"))
+    assert busy in one_line(SweepError, lambda: compare({"x": made()}, [0], "out"))
     lease.close()
     assert compare({"x": made()}, [0], "out")["x"][0].status == "finished"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from mmfl.errors import InputError, StoreError
 from mmfl.models import Mlp
 from mmfl.objectives import LossScore
 from mmfl.planning import Surrogate
-from mmfl.planning.histories import learnt, run_folders
+from mmfl.planning.histories import histories_in, learnt, run_folders
 from mmfl.planning.surrogate import rehearsed
 from mmfl.runs import RunStore
+from mmfl.system.calls import intercept
 from support.crowd import TASKS, Crowd, experiment
 from support.helpers import one_line
 from support.rewriting import edited, rewrite
@@ -64,6 +66,25 @@ def test_a_run_tells_the_curves_of_its_tasks(tmp_path, made):
         end = learning.hardness.end
         assert learning.difficulty(0.0) > learning.difficulty(end / 2) > learning.difficulty(end)
         assert learning.metric(end) == pytest.approx(1 - learning.difficulty(end))
+
+
+def test_a_run_is_asked_once_for_the_histories_of_all_tasks(tmp_path, made):
+    folder, asked = stored(tmp_path / "run", made, rounds=4), []
+
+    def count(name, function, args, options):
+        if name == "execute" and "JOIN round USING" in args[1]:
+            asked.append(args[1])
+        return function(*args, **options)
+
+    with intercept(count):
+        histories = histories_in(folder, made.resolved())
+    assert len(asked) == 1
+    with closing(RunStore.open(folder)) as store:
+        for number, name, *_ in store.tasks():
+            rows = store.rows("SELECT clients, difficulty FROM round_task WHERE task = ?", number)
+            clients, difficulty = zip(*rows, strict=True)
+            assert histories[name].clients.tolist() == list(clients)
+            assert histories[name].difficulty.tolist() == list(difficulty)
 
 
 def test_a_folder_of_runs_is_all_of_them_and_they_tell_beta(tmp_path, made):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,19 @@ def test_a_lease_that_cannot_be_taken_is_one_sentence_and_leaves_no_lock(folder,
     lease = Lease(folder).take()
     lease.check()
     lease.close()
+
+
+def test_a_disk_that_fails_is_not_taken_for_a_folder_that_was_moved(folder):
+    def refuse(name, function, args, options):
+        if name == "stat":
+            raise OSError(5, "Input/output error")
+        return function(*args, **options)
+
+    with closing(Lease(folder).take()) as lease:
+        with intercept(refuse):
+            said = one_line(StoreError, lease.check)
+        assert said == f"cannot see whose {str(folder)!r} is: Input/output error"
+        lease.check()
 
 
 def test_a_file_of_another_sort_in_the_place_of_a_lease_is_no_owner_and_stays(tmp_path):

@@ -20,9 +20,9 @@ from mmfl.market import MECHANISMS
 from mmfl.market.bids_io import Csv
 from mmfl.runs import RunStore, stored_rounds, verify
 from mmfl.runs.directory import lock
+from mmfl.runs.directory.folders import last_folder
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.resume import changes
-from mmfl.runs.store import last_folder
 from support.helpers import one_line
 from support.rewriting import edited, make_older, rewrite
 

@@ -149,7 +149,7 @@ def test_who_has_lost_the_folder_writes_no_checkpoint_into_it(small):
         next(rounds)
         Path("run").rename("moved")
         Path("run").mkdir()
-        with pytest.raises(StoreError, match="was taken over by another process"):
+        with pytest.raises(StoreError, match="was moved or removed during the run"):
             list(rounds)
     assert list(Path("run").iterdir()) == []
 

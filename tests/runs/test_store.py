@@ -17,7 +17,8 @@ from mmfl import Experiment, Run
 from mmfl.allocate import Assignments
 from mmfl.errors import DataError, StoreError
 from mmfl.runs import stored_rounds
-from mmfl.runs.store import free_folder, pack_assignments, unpack_assignments
+from mmfl.runs.assignments import pack_assignments, unpack_assignments
+from mmfl.runs.directory.folders import free_folder
 from mmfl.system.calls import intercept
 from support.helpers import one_line
 from support.rewriting import set_meta

@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from mmfl.comparison.planned import (
+    BusyRunError,
     DamagedRunError,
     Event,
     Failed,
@@ -45,7 +46,7 @@ class Comparison:
         out: The folder that holds all runs.
         runs: In the order in which they are run.
         failed: From variant and seed to why that run failed: those that `go` has tried, and those
-            that were found damaged.
+            that were found damaged or run by another process.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Comparison:
                 run = Planned(name, experiment, folder, done=False)
                 try:
                     found = holds(folder, experiment, hashes)
-                except DamagedRunError as error:
+                except (BusyRunError, DamagedRunError) as error:
                     runs.append(dataclasses.replace(run, damage=name_error(run, error)))
                     continue
                 kept += [] if found is None else [found.made_with]
@@ -116,8 +117,8 @@ class Comparison:
 
         Which runs are done at the same time has no influence on them. A run that fails is yielded
         as `Failed` and leaves the others alone; when they are over, a `SweepError` names it. So is
-        a run that is there and damaged, which is left as it is. A mistake that shows before any run
-        starts is raised at once.
+        a run that is there and damaged, or that another process is busy with: it is left as it is.
+        A mistake that shows before any run starts is raised at once.
 
         Args:
             jobs: How many at the same time, each in a process of its own with its share of the

@@ -16,6 +16,7 @@ from mmfl.system.files import SETTINGS, exists, read_text
 from mmfl.system.memory import ran_out
 
 __all__ = [
+    "BusyRunError",
     "DamagedRunError",
     "Event",
     "Failed",
@@ -33,6 +34,10 @@ class OtherRunError(StoreError):
     """A folder holds a run of something else."""
 
 
+class BusyRunError(StoreError):
+    """A folder holds a run that another process is busy with."""
+
+
 class DamagedRunError(StoreError):
     """A folder holds a run that is not what the run wrote, or that cannot be read."""
 
@@ -46,8 +51,8 @@ class Planned:
         experiment: With its seed.
         folder: Where it is, or will be, stored.
         done: Whether it was finished before.
-        damage: Why what the folder holds cannot be used; None if it can. The run counts as failed,
-            and its folder is left as it is.
+        damage: Why what the folder holds cannot be used, be it damaged or run by another process;
+            None if it can. The run counts as failed, and its folder is left as it is.
     """
 
     variant: str
@@ -133,19 +138,21 @@ class Hashes:
 def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
     """The run, if a folder holds it, finished; what is not this experiment's is refused.
 
-    `DamagedRunError` if the run is not what was written.
+    `DamagedRunError` if the run is not what was written, `BusyRunError` if another process runs it.
     """
+    busy = BusyRunError(f"{str(folder)!r} is being run by another process")
     if not exists(folder) or (unsigned(folder) and not lives(folder)):
         return None
     try:
         found = Run.load(folder)
     except StoreError as error:
-        is_run = is_marked(folder) or exists(folder / DATABASE)
-        if is_run and not lives(folder):
-            raise DamagedRunError(f"{error}; it is left as it is") from None
-        raise
+        if not is_marked(folder) and not exists(folder / DATABASE):
+            raise
+        if lives(folder):
+            raise busy from None
+        raise DamagedRunError(f"{error}; it is left as it is") from None
     if found.status == "running":
-        raise StoreError(f"{str(folder)!r} is being run by another process")
+        raise busy
     if not _stored_is(experiment, folder / "experiment.toml"):
         raise OtherRunError(
             f"{str(folder)!r} holds a run of another experiment; choose another folder"

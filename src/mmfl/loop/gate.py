@@ -18,14 +18,14 @@ from mmfl.aggregate import Checks, check_update, partial_sums
 from mmfl.allocate import View
 from mmfl.errors import EngineError
 from mmfl.exchange import ClientFailure, ClientUpdate, Job, Params
-from mmfl.faults import Fault, Injection
+from mmfl.faults import Fault, Faults, Injection
 from mmfl.loop.state import State
 from mmfl.system import calls
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
 
-__all__ = ["FaultyGate", "Gate"]
+__all__ = ["FaultyGate", "Gate", "open_gate"]
 
 Result = ClientUpdate | ClientFailure
 
@@ -61,6 +61,11 @@ class Gate:
         self._engine, self._view, self._state = engine, view, state
         self._checks, self._mergeable = checks, mergeable
         self._merge = mergeable
+
+    @property
+    def delivered(self) -> Iterator[int]:
+        """Clients whose update was accepted."""
+        return (client for client, *_ in self.accepted)
 
     @property
     def faults(self) -> Sequence[Fault]:
@@ -204,6 +209,23 @@ class FaultyGate(Gate):
         refused = isinstance(result, ClientFailure) or len(sent) > 1
         self._injection.note(address, "train", refused=refused)
         return result
+
+
+def open_gate(
+    engine: Engine,
+    view: View,
+    state: State,
+    *,
+    checks: Checks,
+    mergeable: bool,
+    faults: Faults | None,
+    seed: int,
+) -> Gate:
+    """The gate of a round: a faulty one if the experiment has ``[faults]``."""
+    if faults is None:
+        return Gate(engine, view, state, checks=checks, mergeable=mergeable)
+    injection = Injection(faults, seed, view.round, view.tasks)
+    return FaultyGate(engine, view, state, checks=checks, mergeable=mergeable, injection=injection)
 
 
 def _pair(jobs: Sequence[Job], results: Iterator[Result]) -> Iterator[tuple[Job, Result]]:

@@ -13,11 +13,9 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmfl.allocate import View
 from mmfl.errors import InputError
-from mmfl.faults import Injection, Offenders
 from mmfl.loop.allocation import allocate_clients, make_jobs
-from mmfl.loop.gate import FaultyGate, Gate
+from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_of
@@ -89,14 +87,24 @@ def _round(
     )  # lines 4-5
 
     jobs = make_jobs(experiment, population, view, assignments, state)
-    gate = _open_gate(experiment, engine, view, state)
+    gate = open_gate(
+        engine,
+        view,
+        state,
+        checks=experiment.checks,
+        mergeable=experiment.aggregator.mergeable,
+        faults=experiment.faults,
+        seed=experiment.seed,
+    )
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
         params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
             state.params[task], updates, state.difficulty[task], state.aggregator[task]
         )
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
-    trained = perf_counter()
+    trained, offenders = perf_counter(), state.offenders
+    if experiment.quarantine is not None:
+        offenders = experiment.quarantine.after(t, offenders, gate.delivered, gate.failures)
     state = state.replace(
         round=t,
         params=params,
@@ -105,7 +113,7 @@ def _round(
         aggregator=aggregator,
         clients=state.clients.after(gate.accepted),
         stale=state.stale | gate.trained.keys(),
-        offenders=_find_offenders(t, experiment, state, gate),
+        offenders=offenders,
     )
     # line 14: obtain f_s
     difficulty, seen, silent, lies = score_tasks(
@@ -134,20 +142,3 @@ def _round(
         faults=(*gate.faults, *lies),
         virtual=gate.virtual,
     )
-
-
-def _open_gate(experiment: Experiment, engine: Engine, view: View, state: State) -> Gate:
-    """The gate of a round, with what it needs of the experiment."""
-    checks, mergeable = experiment.checks, experiment.aggregator.mergeable
-    if experiment.faults is None:
-        return Gate(engine, view, state, checks=checks, mergeable=mergeable)
-    injection = Injection(experiment.faults, experiment.seed, view.round, view.tasks)
-    return FaultyGate(engine, view, state, checks=checks, mergeable=mergeable, injection=injection)
-
-
-def _find_offenders(t: int, experiment: Experiment, state: State, gate: Gate) -> Offenders:
-    """Clients whose updates were refused lately, after this round."""
-    if experiment.quarantine is None:
-        return state.offenders
-    clients = (client for client, *_ in gate.accepted)
-    return experiment.quarantine.after(t, state.offenders, clients, gate.failures)

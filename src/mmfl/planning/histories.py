@@ -135,6 +135,7 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
     """From task to its history in a run; the experiment is resolved."""
     with closing(RunStore.open(folder)) as store:
         known = {name: (number, kind) for number, name, kind, _ in store.tasks()}
+        rows = _rows_by_task(store)
         found = {}
         for task in experiment.tasks:
             wanted = METRICS.kind_of(task.metric)
@@ -146,17 +147,23 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
                     f"run {str(folder)!r} judges task {task.name!r} by {kind}, the experiment does "
                     f"by {wanted}"
                 )
-            rows = store.rows(
-                "SELECT clients, difficulty, CASE fresh WHEN 1 THEN metric END FROM round_task "
-                "JOIN round USING (round) WHERE task = ? ORDER BY round",
-                number,
-            )
-            if not rows:
+            if number not in rows:
                 raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
-            clients, difficulty, metric = zip(*rows, strict=True)
+            clients, difficulty, metric = zip(*rows[number], strict=True)
             found[task.name] = History(
                 np.array(clients, np.int64), _floats(difficulty), _floats(metric)
             )
+    return found
+
+
+def _rows_by_task(store: RunStore) -> dict[int, list[tuple[Any, ...]]]:
+    """From a task's number to clients, difficulty and metric (None if it is old) by round."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for task, *values in store.rows(
+        "SELECT task, clients, difficulty, CASE fresh WHEN 1 THEN metric END FROM round_task "
+        "JOIN round USING (round) ORDER BY round"
+    ):
+        found.setdefault(task, []).append(tuple(values))
     return found
 
 

@@ -7,6 +7,7 @@ gives up after more steps than a database of this size can need.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import sqlite3
@@ -22,6 +23,8 @@ from mmfl.system.files import open_file, read_file, refuse_irregular, write_new
 
 __all__ = [
     "DATABASE",
+    "DatabaseFiles",
+    "close_database",
     "open_for_reading",
     "open_for_writing",
     "transaction",
@@ -40,13 +43,21 @@ PATIENCE = 600.0
 COPIED = 1 << 30
 """The most bytes that a database may have in which a write was cut short (1 GiB)."""
 
+LOG = 1 << 23
+"""The bytes to which the write-ahead log is cut when it starts anew (8 MiB).
+
+SQLite starts it anew once it has 4 MB, unless a reader still needs it: then it grows until that
+one ends.
+"""
+
 T = TypeVar("T")
 
 _BUSY = 1.0
 """Seconds for which SQLite itself waits for a lock."""
 
 _JOURNAL = "-journal"
-_BESIDE = ("-wal", "-shm", _JOURNAL)
+_LOG = "-wal"
+_BESIDE = (_LOG, "-shm", _JOURNAL)
 _EVERY = 10_000
 _STEPS = 10_000_000
 _STEPS_A_BYTE = 100
@@ -78,18 +89,61 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
     with suppress(FileNotFoundError):
         _check_files(folder)
         if calls.status(folder / DATABASE).st_nlink > 1:
-            said = f"{DATABASE} has another hard link, so another run would change, too; copy it"
-            raise OSError(errno.EMLINK, said)
+            said = f"{DATABASE} has another hard link, so a copy of the run would change with it"
+            raise OSError(errno.EMLINK, f"{said}; copy the run with cp -r and use the copy")
     database = calls.connect(folder / DATABASE, timeout=_BUSY, check_same_thread=False)
     try:
         calls.execute(database, "PRAGMA trusted_schema = OFF")
         calls.execute(database, "PRAGMA cell_size_check = ON")
         wait_for_lock(lambda: calls.execute(database, "PRAGMA journal_mode = WAL"))
         calls.execute(database, "PRAGMA synchronous = NORMAL")
+        calls.execute(database, f"PRAGMA journal_size_limit = {LOG}")
     except BaseException:
         database.close()
         raise
     return database
+
+
+def close_database(database: sqlite3.Connection, *, inherited: bool) -> None:
+    """Close a connection.
+
+    Args:
+        database: The connection.
+        inherited: Whether it is of the process that this one was forked from. Then it stays open,
+            even at the end of this process: SQLite's locks are not inherited, so to close it could
+            remove the log that the other process is writing.
+    """
+    if inherited:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
+    else:
+        database.close()
+
+
+class DatabaseFiles:
+    """The files of a database that is open: which they are, so that it shows if they are others.
+
+    A process that has files open does not notice that they are removed or replaced, and what it
+    writes is lost.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / DATABASE
+        self._paths = (path, _beside(path, _LOG))
+        self._known: dict[Path, tuple[int, int]] = {}
+        self.check()
+
+    def check(self) -> None:
+        """Raise `OSError` if a file that was there is gone, or another is in its place."""
+        for path in self._paths:
+            try:
+                about = calls.status(path)
+            except FileNotFoundError:
+                if path not in self._known:  # the log is made by the first write
+                    continue
+                raise OSError(errno.ENOENT, f"{path.name} was removed during the run") from None
+            found = (about.st_dev, about.st_ino)
+            if self._known.setdefault(path, found) != found:
+                raise OSError(errno.ESTALE, f"{path.name} was replaced during the run")
 
 
 @contextmanager

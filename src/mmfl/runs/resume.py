@@ -149,8 +149,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
     lease = Lease(folder)
     try:
         if unsigned(folder):
-            lease.take()
-            clear_beginning(folder, keep=True)
+            _remove_unsigned(folder, lease)
         if not list_folder(folder):
             lease.close()
             return None
@@ -186,19 +185,30 @@ def unsigned(folder: Path) -> bool:
     return not _is_started(folder)
 
 
-def clear_beginning(folder: Path, *, keep: bool = False) -> None:
-    """Remove a run of ours that ended in its first moment; or only empty its folder (`keep`)."""
+def clear_beginning(folder: Path) -> None:
+    """Remove a run of ours that ended in its first moment, unless another process owns it now."""
     if not unsigned(folder) or not is_marked(folder):
         return
+    try:
+        lease = Lease(folder)
+    except StoreError:
+        return
+    with closing(lease):
+        if unsigned(folder) and is_marked(folder):  # as it is now that nobody else changes it
+            _remove_unsigned(folder, lease)
+            with suppress(OSError):
+                calls.remove_folder(folder)
+
+
+def _remove_unsigned(folder: Path, lease: Lease) -> None:
+    """Empty the folder of a run that ended in its first moment; what is refused stays as it is."""
     mark = read_mark(folder)
     if mark is not None:
         for name, digest in mark.files.items():
             _refuse_foreign(folder / name, digest)
+    lease.take()
     with trouble("clear", folder):
         remove_beginning(folder)
-    if not keep:
-        with suppress(OSError):
-            calls.remove_folder(folder)
 
 
 def _is_started(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -12,16 +13,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from mmfl.errors import MmflWarning
+from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Experiment
 from mmfl.loop import Population, RoundRecord, Rounds, State, rounds
 from mmfl.runs.auction import Hiring, hiring, save_recruitment, settle
 from mmfl.runs.checkpoints import CheckpointSchedule, CheckpointStore, check_state
-from mmfl.runs.directory.folders import FolderTakenError
-from mmfl.runs.directory.names import check_folder, check_names
+from mmfl.runs.directory.folders import (
+    FolderTakenError,
+    free_folder,
+    last_folder,
+    refuse_taken,
+)
+from mmfl.runs.directory.mark import is_marked
+from mmfl.runs.directory.names import check_folder, check_names, make_absolute
 from mmfl.runs.result import Run
 from mmfl.runs.resume import begun
-from mmfl.runs.store import RunStore, free_folder, last_folder
+from mmfl.runs.store import RunStore
 from mmfl.system import calls
 
 if TYPE_CHECKING:
@@ -39,7 +46,8 @@ class StoredRounds(Rounds):
     """Rounds that are stored before they are yielded.
 
     Attributes:
-        folder: The run directory; final once `start` was called, or the first round is there.
+        folder: The run directory; final once `start` was called, or the first round is there. It
+            is absolute if the current folder has changed by then.
         after: The round that it goes on after, known from then on; 0 if it starts.
         hiring: The auction before round one, if there is one; known from then on.
     """
@@ -62,6 +70,8 @@ class StoredRounds(Rounds):
         check_names(out, experiment)
         find = last_folder if resume else free_folder
         self.folder = find(out) if renumber else out
+        self._place = make_absolute(self.folder)
+        self._pid = os.getpid()
         wanted = out if renumber and not resume else None
         super().__init__(self._stored(experiment, data_dir, engine, wanted, resume=resume))
 
@@ -69,8 +79,18 @@ class StoredRounds(Rounds):
         self.start()
         return super().__next__()
 
+    def close(self) -> None:
+        """End the rounds and the workers, in the process that they belong to."""
+        if os.getpid() == self._pid:
+            super().close()
+
     def start(self) -> None:
         """Set everything up and hold the auction; the first round does so if this is not called."""
+        if os.getpid() != self._pid:
+            raise StoreError(
+                f"the run in {str(self.folder)!r} belongs to process {self._pid}, and this process "
+                "was forked from it; use the run in that process only"
+            )
         with self._lock:
             if not self._started:
                 self._started = True
@@ -86,6 +106,8 @@ class StoredRounds(Rounds):
         resume: bool,
     ) -> Steps:
         with ExitStack() as stack:
+            self._follow()
+            stack.callback(self._follow)
             before = begun(self.folder, experiment) if resume else None
             if before is not None:
                 stack.enter_context(closing(before))
@@ -93,8 +115,8 @@ class StoredRounds(Rounds):
                     self.after, self.hiring = experiment.rounds, before.hiring
                     yield cast(Any, None)  # to `start`
                     return
-            elif wanted is None:
-                RunStore.refuse_taken(self.folder)
+            elif wanted is None and not resume:
+                refuse_taken(self.folder)
             start = calls.perf_counter()
             engine = stack.enter_context(_ready(experiment, data_dir, given))
             # Whatever is wrong with data, clients or models shows here, before a folder is made.
@@ -103,7 +125,7 @@ class StoredRounds(Rounds):
             if before is not None:
                 store, state = before.go_on(engine, state)
             else:
-                store = self._create(engine, wanted)
+                store = self._create(engine, wanted, resume=resume)
             stack.enter_context(closing(store))
             with _status_noted(store):
                 store.note(seconds_setup=repr(calls.perf_counter() - start))
@@ -142,7 +164,14 @@ class StoredRounds(Rounds):
                 saving.save()
             raise
 
-    def _create(self, engine: Engine, wanted: Path | None) -> RunStore:
+    def _follow(self) -> None:
+        """If the current folder has changed, the path as it was given means another place."""
+        with suppress(OSError):  # the current folder may be gone
+            if self.folder.absolute() == self._place:
+                return
+        self.folder = self._place
+
+    def _create(self, engine: Engine, wanted: Path | None, *, resume: bool) -> RunStore:
         """The store; if another process took the number meanwhile, under the next one."""
         lost = 0
         while True:
@@ -151,10 +180,15 @@ class StoredRounds(Rounds):
                 data = engine.data() | experiment.files()
                 return RunStore.create(self.folder, experiment, data, engine.numerics())
             except FolderTakenError:
+                if resume and is_marked(self.folder):  # it was not when we looked for a run
+                    raise StoreError(
+                        f"{str(self.folder)!r} is being run by another process"
+                    ) from None
                 lost += 1
                 if wanted is None or lost == _NUMBERS:
                     raise
-                self.folder = free_folder(wanted)
+                self.folder = free_folder(self.folder.with_name(wanted.name))
+                self._place = make_absolute(self.folder)
 
 
 class _Saving:
@@ -206,6 +240,8 @@ class _Saving:
 
     def save_or_warn(self) -> None:
         """Save the last state; a failure is a warning, for the run ends anyway."""
+        if self._store.inherited:
+            return
         try:
             self.save()
         except Exception as error:

@@ -17,7 +17,6 @@ whenever a run is opened (`RunStore.open`), models and checkpoints by `mmfl.runs
 
 from __future__ import annotations
 
-import errno
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,16 +29,24 @@ from mmfl.errors import StoreError
 from mmfl.exchange import Params
 from mmfl.experiment import Experiment
 from mmfl.loop import RoundRecord, State
-from mmfl.runs.assignments import pack_assignments, unpack_assignments
 from mmfl.runs.checkpoints import model_file, sync_folder, write_whole
-from mmfl.runs.database import DATABASE, open_for_reading, open_for_writing, transaction, trouble
-from mmfl.runs.directory.folders import FolderTakenError, free_folder, last_folder
+from mmfl.runs.database import (
+    DATABASE,
+    DatabaseFiles,
+    close_database,
+    open_for_reading,
+    open_for_writing,
+    transaction,
+    trouble,
+)
+from mmfl.runs.directory.folders import refuse_taken
 from mmfl.runs.directory.lock import Lease
-from mmfl.runs.directory.mark import FIRST, MARK, remove_beginning, write_mark
-from mmfl.runs.directory.names import OWN_FILE, check_folder
+from mmfl.runs.directory.mark import FIRST, MARK, read_mark, remove_beginning, write_mark
+from mmfl.runs.directory.names import check_folder, make_absolute
 from mmfl.runs.environment import as_json, environment_now
 from mmfl.runs.integrity import digests
 from mmfl.runs.integrity.audit import audit
+from mmfl.runs.integrity.files import Hashes, describe_damage, parse_hashes
 from mmfl.runs.integrity.rows import (
     all_rows,
     auction_digest,
@@ -53,25 +60,16 @@ from mmfl.runs.integrity.rows import (
 )
 from mmfl.runs.schema import FORMAT, check_tables, create_tables
 from mmfl.system import calls
-from mmfl.system.files import (
-    SETTINGS,
-    exists,
-    hash_file,
-    is_folder,
-    is_link,
-    list_folder,
-    make_folders,
-    read_file,
-)
+from mmfl.system.files import SETTINGS, exists, is_folder, is_link, make_folders, read_file
 
-__all__ = ["RunStore", "free_folder", "last_folder", "pack_assignments", "unpack_assignments"]
+__all__ = ["RunStore"]
 
 
 class RunStore:
     """One run's directory, opened for writing (`create`, `reopen`) or for reading (`open`).
 
     Attributes:
-        folder: The directory.
+        folder: The directory, as it was given.
         verifiable: Whether it has digests: older formats have none.
         damage: What does not match its digest, if it was opened nevertheless; else "".
     """
@@ -87,17 +85,11 @@ class RunStore:
         self.folder = folder
         self.verifiable = verifiable
         self.damage = ""
-        self._database = database
+        self._connection = database
         self._lease = lease
+        self._place = make_absolute(folder)
+        self._files = None if lease is None else DatabaseFiles(self._place)
         self._signed = False
-
-    @staticmethod
-    def refuse_taken(folder: Path) -> None:
-        """A directory that holds anything is never written into."""
-        if exists(folder) and not is_folder(folder):
-            raise FolderTakenError(f"{str(folder)!r} is a file; choose a folder for the run")
-        if exists(folder) and list_folder(folder):
-            raise FolderTakenError(f"{str(folder)!r} exists already; choose another folder")
 
     @classmethod
     def create(
@@ -115,7 +107,7 @@ class RunStore:
             data: From task name to the SHA-256 of its data.
             numerics: What the engine computes with.
         """
-        cls.refuse_taken(folder)
+        refuse_taken(folder)
         environment = environment_now(numerics or {}) | {"data": dict(data or {})}
         first = {
             "experiment.toml": experiment.to_toml().encode(),
@@ -127,11 +119,15 @@ class RunStore:
             if made:
                 undo.callback(_try, calls.remove_folder, folder)
             mark = write_mark(folder, first)
-            undo.callback(_try, remove_beginning, folder)  # from here on it is ours
+            undo.callback(
+                _try, partial(remove_beginning, mark=mark), folder
+            )  # from here on it is ours
             sync_folder(folder.parent)
             lease = Lease(folder)
             undo.callback(lease.close)
             lease.take()
+            if read_mark(folder) != mark:  # another process took it for a run that was killed
+                raise StoreError(f"{str(folder)!r} is being run by another process")
             for name, content in first.items():
                 write_whole(folder / name, content, sync=False)
             sync_folder(folder)
@@ -239,11 +235,8 @@ class RunStore:
             last = last_round(database)
             before = last[1] if last else read_meta(database)["digest_tasks"]
             digest = digests.digest_round(before, whole, tasks, failures, faults)
-            calls.execute(
-                database,
-                "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*whole, digest),
-            )
+            insert = "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            calls.execute(database, insert, (*whole, digest))
             calls.executemany(
                 database, "INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", tasks
             )
@@ -277,11 +270,12 @@ class RunStore:
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
         with trouble("write", self.folder):
-            if is_link(models := self.folder / "models"):
-                raise StoreError(f"{str(models)!r} is a link, and not of this run; remove it")
+            if is_link(models := self._place / "models"):
+                link = str(self.folder / "models")
+                raise StoreError(f"{link!r} is a link, and not of this run; remove it")
             if not is_folder(models):
                 calls.make_folder(models)
-            sync_folder(self.folder)
+            sync_folder(self._place)
         self.write_files(
             {
                 f"models/{task}.safetensors": partial(model_file, task, weights)
@@ -304,39 +298,22 @@ class RunStore:
         self.note_durably(files=json.dumps(known | both))
         with trouble("write", self.folder):
             for name, content in contents.items():
-                write_whole(self.folder / name, content(), sync=False)
-            for folder in {(self.folder / name).parent for name in contents}:
+                write_whole(self._place / name, content(), sync=False)
+            for folder in {(self._place / name).parent for name in contents}:
                 sync_folder(folder)
         self.note(files=json.dumps(known | new))
 
-    def files(self) -> dict[str, dict[str, int]]:
+    def files(self) -> Hashes:
         """From the names of the directory's files to the SHA-256 that they may have, and sizes."""
-        try:
-            found = json.loads(self.meta().get("files", "{}"))
-            return {
-                str(name): {str(digest): int(size) for digest, size in entries.items()}
-                for name, entries in found.items()
-            }
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            raise StoreError("meta.files is malformed") from None
+        return parse_hashes(self.meta().get("files", "{}"))
 
     def file_damage(self, name: str) -> str:
         """What is wrong with a file of the directory, as a clause; "" if nothing is."""
-        known = self.files().get(name, {})
-        if not OWN_FILE.fullmatch(name):  # nothing outside of the directory is opened
-            return f"{name} is not the name of a file of a run"
-        try:
-            digest = hash_file(self.folder / name, limit=max(known.values(), default=0))
-        except FileNotFoundError:
-            return f"{name} is missing"
-        except OSError as error:
-            if error.errno != errno.EFBIG:
-                return f"{name} cannot be read: {error.strerror}"
-            digest = ""  # it is longer than what was written
-        return "" if digest in known else f"{name} does not match its hash"
+        return describe_damage(self._place, name, self.files().get(name, {}))
 
     def seal(self) -> None:
         """Make the database one plain file again, unless somebody is reading it just now."""
+        self.check_owner()  # SQLite removes the log by its path, whosever that is
         with suppress(sqlite3.OperationalError):
             calls.execute(self._database, "PRAGMA journal_mode = DELETE")
 
@@ -348,7 +325,7 @@ class RunStore:
     def environment(self) -> dict[str, Any]:
         """The file environment.json; nothing if it is gone or damaged."""
         try:
-            found = json.loads(read_file(self.folder / "environment.json", limit=SETTINGS))
+            found = json.loads(read_file(self._place / "environment.json", limit=SETTINGS))
         except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
@@ -372,14 +349,27 @@ class RunStore:
         """Whether there is such a table with such a column: older versions had fewer."""
         return bool(self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, column))
 
-    def check_owner(self) -> None:
-        """Raise `StoreError` if another process has taken the run directory over."""
+    @property
+    def _database(self) -> sqlite3.Connection:
         if self._lease is not None:
+            self._lease.refuse_inherited()  # SQLite's connections cannot be used after a fork
+        return self._connection
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process was forked from the one that writes the run."""
+        return self._lease is not None and self._lease.inherited
+
+    def check_owner(self) -> None:
+        """Raise `StoreError` if the run directory is not, or no longer, this process's to write."""
+        if self._lease is not None and self._files is not None:
             self._lease.check()
+            with trouble("write", self.folder):
+                self._files.check()
 
     def close(self) -> None:
         """Close the database, and let others have the folder."""
-        self._database.close()
+        close_database(self._connection, inherited=self.inherited)
         if self._lease is not None:
             self._lease.close()
 

@@ -6,8 +6,8 @@ can count the calls of a run and make any one of them fail or fall short: see `i
 `chaos/calls/` for the harness. Without an interceptor a call costs one comparison.
 
     files       open_fd read write write_at fsync rename unlink make_folder remove_folder
-                list_folder status status_of_open reserve truncate map_file lock temporary_file
-                temporary_folder memory_file
+                list_folder status status_of_open reserve truncate map_file lock unlock
+                temporary_file temporary_folder memory_file
     database    connect execute executemany commit rollback backup
     processes   spawn start_thread open_process die_with_parent
     sockets     socket_pair send receive wait
@@ -75,6 +75,7 @@ __all__ = [
     "temporary_folder",
     "truncate",
     "unlink",
+    "unlock",
     "wait",
     "write",
     "write_at",
@@ -136,6 +137,13 @@ def _lock(fd: int, *, shared: bool = False) -> None:
     import fcntl
 
     fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+
+
+def _unlock(fd: int) -> None:
+    """Give a lock up, also where a process that was forked meanwhile has the file open, too."""
+    import fcntl
+
+    fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def _temporary_file(prefix: str) -> IO[bytes]:
@@ -239,6 +247,7 @@ reserve = _call("reserve", _reserve)
 truncate = _call("truncate", os.ftruncate)
 map_file = _call("mmap", mmap.mmap)
 lock = _call("lock", _lock)
+unlock = _call("unlock", _unlock)
 temporary_file = _call("temporary file", _temporary_file)
 memory_file = _call("memory file", _memory_file)
 temporary_folder = _call("temporary folder", _temporary_folder)

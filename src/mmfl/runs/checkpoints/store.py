@@ -26,6 +26,7 @@ from mmfl.config import short
 from mmfl.errors import StoreError
 from mmfl.loop import State
 from mmfl.runs.checkpoints.codec import decoded, encoded
+from mmfl.runs.directory.names import make_absolute
 from mmfl.system import calls
 from mmfl.system.files import (
     PART,
@@ -70,7 +71,8 @@ class CheckpointStore:
     """A folder of checkpoints; only one process writes into it."""
 
     def __init__(self, folder: Path, *, keep: int) -> None:
-        self.folder = folder
+        self.folder = make_absolute(folder)
+        self._shown = folder
         self._keep = keep
         self._written: dict[str, tuple[object, dict[str, Any]]] = {}
         self._whole: dict[str, tuple[int, ...]] = {}
@@ -112,7 +114,7 @@ class CheckpointStore:
             self.prune(self._keep)
         except OSError as error:
             raise StoreError(
-                f"cannot write a checkpoint into {str(self.folder)!r}: {error.strerror}; the ones "
+                f"cannot write a checkpoint into {str(self._shown)!r}: {error.strerror}; the ones "
                 "before it are as they were"
             ) from None
         return path.name
@@ -215,7 +217,7 @@ class CheckpointStore:
         try:
             remove_file(self.folder / name)
         except OSError as error:
-            said = f"{str(self.folder / name)!r}: {error.strerror}"
+            said = f"{str(self._shown / name)!r}: {error.strerror}"
             raise StoreError(f"cannot remove {said}") from None
 
     def _remember(self, name: str) -> None:

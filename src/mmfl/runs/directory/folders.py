@@ -8,11 +8,19 @@ from pathlib import Path
 from mmfl.errors import StoreError
 from mmfl.system.files import exists, is_folder, list_folder
 
-__all__ = ["FolderTakenError", "free_folder", "last_folder"]
+__all__ = ["FolderTakenError", "free_folder", "last_folder", "refuse_taken"]
 
 
 class FolderTakenError(StoreError):
     """A folder for a new run holds something already."""
+
+
+def refuse_taken(folder: Path) -> None:
+    """A directory that holds anything is never written into."""
+    if exists(folder) and not is_folder(folder):
+        raise FolderTakenError(f"{str(folder)!r} is a file; choose a folder for the run")
+    if exists(folder) and list_folder(folder):
+        raise FolderTakenError(f"{str(folder)!r} exists already; choose another folder")
 
 
 def free_folder(wanted: Path) -> Path:

@@ -17,6 +17,8 @@ Whether an earlier owner is dead is decided without its host name, its process n
    still hold its lock. Containers of one machine share the kernel, whatever their process numbers.
 4. Else it ran on another machine, or before a reboot: its lease is watched for `PATIENCE` seconds
    of our own clock. If `beat` advances it lives, else it is dead.
+
+A process that an owner forks is not an owner: its copy of the lease can neither write nor release.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mmfl.errors import MmflWarning, StoreError
+from mmfl.runs.directory.names import make_absolute
 from mmfl.system import calls
 from mmfl.system.files import list_folder, read_file, remove_file
 
@@ -85,14 +88,18 @@ class Lease:
         `StoreError` if one does. Nothing is written yet.
         """
         self.folder = folder
+        self._place = make_absolute(folder)
+        self._pid = os.getpid()
         self.epoch = 0
         self.token = secrets.token_hex(16)
         self._number = _open_folder(folder)
         self._file = -1
+        self._locked = False
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         try:
             strong = _take_lock(self._number, folder)
+            self._locked = strong
             before = _newest(folder)
             if before is not None:
                 _refuse_living(before, strong=strong)
@@ -107,12 +114,12 @@ class Lease:
     def take(self) -> Self:
         """Write the lease, and keep its heart beating."""
         self.epoch += 1
-        self._path = self.folder / f"lease-{self.epoch:08d}.json"
+        self._path = self._place / f"lease-{self.epoch:08d}.json"
         self._record: dict[str, Any] = {
             "epoch": self.epoch,
             "token": self.token,
             "host": platform.node(),
-            "pid": os.getpid(),
+            "pid": self._pid,
             "boot": _boot(),
             "beat": 0,
             "released": False,
@@ -128,12 +135,33 @@ class Lease:
             raise
         return self
 
+    @property
+    def inherited(self) -> bool:
+        """Whether this process was forked from the owner."""
+        return os.getpid() != self._pid
+
+    def refuse_inherited(self) -> None:
+        """Raise `StoreError` in a process that was forked from the owner."""
+        if self.inherited:
+            raise StoreError(
+                f"{str(self.folder)!r} belongs to process {self._pid}, and this process was forked "
+                "from it; use the run in that process only"
+            )
+
     def check(self) -> None:
-        """Raise `StoreError` if another process has taken the folder over meanwhile."""
+        """Raise `StoreError` if the folder is not, or no longer, this process's."""
+        self.refuse_inherited()
         try:
-            ours = os.path.samestat(calls.status(self._path), calls.status_of_open(self._file))
-        except OSError:
-            ours = False
+            here = _is_same(self._place, self._number)
+            ours = _is_same(self._path, self._file)
+        except OSError as error:
+            said = f"cannot see whose {str(self.folder)!r} is: {error.strerror}"
+            raise StoreError(said) from None
+        if not here:
+            raise StoreError(
+                f"{str(self.folder)!r} was moved or removed during the run; move it back, then "
+                "resume it"
+            )
         self.check_owner(self.token if ours else None)
 
     def check_owner(self, token: str | None) -> None:
@@ -145,14 +173,20 @@ class Lease:
             )
 
     def close(self) -> None:
-        """Release the folder."""
+        """Release the folder; a process that was forked from the owner only closes its copies."""
         if self._number < 0:
+            return
+        if self.inherited:
+            self._close()
             return
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
             with suppress(OSError):
                 self._write(released=True)
+        if self._locked:
+            with suppress(OSError):
+                calls.unlock(self._number)
         self._close()
 
     def _close(self) -> None:
@@ -168,12 +202,26 @@ class Lease:
             self._file = calls.open_fd(self._path, flags, 0o666)
         except FileExistsError:
             raise StoreError(f"{str(self.folder)!r} is being run by another process") from None
-        self._write()
-        calls.fsync(self._file)
-        for path in list_folder(self.folder):
+        try:
+            self._write()
+            calls.fsync(self._file)
+            self._remove_older()
+        except BaseException:
+            with suppress(OSError):
+                remove_file(self._path)
+            raise
+
+    def _remove_older(self) -> None:
+        """Remove the leases of earlier owners, so that one that is asleep finds its own gone."""
+        for path in list_folder(self._place):
             found = LEASE.fullmatch(path.name)
             if found and int(found[1]) < self.epoch and _read(path) is not None:
-                remove_file(path)
+                try:
+                    remove_file(path)
+                except PermissionError as error:  # another user's, in a folder with the sticky bit
+                    said = f"{path.name} of an earlier process cannot be removed: {error.strerror}"
+                    advice = "remove it as its owner, or copy the run with cp -r"
+                    raise OSError(error.errno, f"{said}; {advice}") from None
 
     def _keep_beating(self) -> None:
         while not self._ended.wait(BEAT):
@@ -186,6 +234,14 @@ class Lease:
         self._record |= changes
         line = json.dumps(self._record)
         calls.write_at(self._file, f"{line:<{_SIZE - 1}}\n".encode(), 0)
+
+
+def _is_same(path: Path, number: int) -> bool:
+    """Whether a path still stands for an open file."""
+    try:
+        return os.path.samestat(calls.status(path), calls.status_of_open(number))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _cannot_lock(folder: Path, error: OSError | RuntimeError) -> StoreError:

@@ -125,11 +125,18 @@ def is_first(name: str) -> bool:
     return name in BEGINNING or LEASE.fullmatch(name) is not None
 
 
-def remove_beginning(folder: Path) -> None:
+def remove_beginning(folder: Path, *, mark: Mark | None = None) -> None:
     """Remove the files of a run that has only just begun.
 
     The mark is removed last: a kill or a power cut before that leaves a folder that is ours.
+
+    Args:
+        folder: The run directory.
+        mark: The mark that it must have, else nothing is removed: another process may have cleared
+            the folder and begun a run of its own.
     """
+    if mark is not None and read_mark(folder) != mark:
+        return
     for path in list_folder(folder):
         if is_first(path.name) and path.name != MARK:
             remove_file(path)

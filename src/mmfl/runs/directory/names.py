@@ -14,7 +14,7 @@ from mmfl.system.files import is_folder
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["OWN_FILE", "check_folder", "check_names"]
+__all__ = ["OWN_FILE", "check_folder", "check_names", "make_absolute"]
 
 OWN_FILE = re.compile(
     r"mmfl-run\.json|experiment\.toml|environment\.json|models/\w[\w.+-]*\.safetensors"
@@ -31,6 +31,16 @@ def check_folder(folder: Path) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"{str(folder)!r} cannot hold a run: {reason}") from None
+
+
+def make_absolute(folder: Path) -> Path:
+    """Where a folder is, whatever the current folder becomes; messages show it as it was given."""
+    try:
+        return folder.absolute()
+    except OSError as error:
+        raise StoreError(
+            f"{str(folder)!r} cannot hold a run: the current folder: {error.strerror}"
+        ) from None
 
 
 def check_names(folder: Path, experiment: Experiment) -> None:
