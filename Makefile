@@ -41,6 +41,7 @@ experiment-%: .venv/run.stamp
 		experiments/$*/$*.toml --out runs/$* $(OPTIONS_$*)) $(ARGS)
 
 experiment-first_run: run
+	@true
 
 experiment-equal_bounds: .venv/run.stamp
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --seeds 0-4 --out runs/equal_bounds/first_run \
