@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -30,6 +31,16 @@ DRIVERS = sorted(
 MAKEFILE = (HOUSE / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z][\w-]*):(?!=)", MAKEFILE, flags=re.MULTILINE))
 TARGETS |= {param.id for param in FOLDERS}
+
+
+def make(*words: str) -> str:
+    """What make prints, whether or not these tests were started by make themselves."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    clean = {name: value for name, value in clean.items() if name not in ("K", "ARGS", "MFLAGS")}
+    command = ["make", "--no-print-directory", *words]
+    done = subprocess.run(command, cwd=HOUSE, env=clean, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize(("kind", "folder"), FOLDERS)
@@ -62,11 +73,31 @@ def test_a_page_names_targets_that_exist(path):
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_help_has_one_line_for_every_target():
-    done = subprocess.run(["make", "help"], cwd=HOUSE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    lines = make("help").splitlines()
+    told = dict(line.split(maxsplit=1) for line in lines)
     assert set(told) == TARGETS
-    assert max(map(len, done.stdout.splitlines())) <= 120
+    assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["test"], "/pytest -n 2"),
+        (["test", "K=auction"], "/pytest -n 2 -k 'auction'"),
+        (["test-all"], "/pytest -n 2 -m ''"),
+        (
+            ["experiment-precision"],
+            "/mmfl compare experiments/precision/precision.toml --out runs/",
+        ),
+        (["experiment-faults", "ARGS=--seeds 0"], "/python -m experiments.faults.run --seeds 0"),
+        (["bench-scale"], "-m benchmarks.scale.run --out benchmarks/scale/results/scale.json"),
+        (["bench-speed"], "-m benchmarks.speed.run --out benchmarks/speed/results/speed.json"),
+    ],
+)
+def test_a_target_runs_what_its_page_says(words, command):
+    last = make("-n", *words).replace("\\\n\t", "").splitlines()[-1]
+    assert command in " ".join(last.split())
 
 
 def test_what_is_not_there_gets_a_sentence():
