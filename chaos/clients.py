@@ -1,6 +1,6 @@
 """One bad client among ten: what do our checks make of each bad reply, and what does Flower?
 
-    python chaos/clients.py --out chaos/results/clients.json
+    python -m chaos.clients --out chaos/results/clients.json
 
 The same bad replies as in chaos/peers/flower_faults.py, by the same names, with a problem of the
 same size: ten clients, four rounds, client 0 gives the bad reply in every round. The replies are
@@ -10,7 +10,6 @@ put in where an engine delivers them, in front of everything that the server doe
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import math
@@ -21,23 +20,19 @@ from typing import Any
 
 import numpy as np
 
-HOUSE = Path(__file__).resolve().parent.parent
-sys.path.append(str(HOUSE / "benchmarks"))
-
-from machine import machine  # noqa: E402
-
-import mmfl  # noqa: E402
-from mmfl import Experiment  # noqa: E402
-from mmfl.aggregate import AGGREGATORS  # noqa: E402
-from mmfl.engines import InlineEngine  # noqa: E402
-from mmfl.exchange import (  # noqa: E402
+import mmfl
+from benchmarks.harness import HOUSE, arguments, machine, save
+from mmfl import Experiment
+from mmfl.aggregate import AGGREGATORS
+from mmfl.engines import InlineEngine
+from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
     Job,
     Params,
 )
-from mmfl.faults import Faults, Misbehaving  # noqa: E402
-from mmfl.faults.replays import Duplicate  # noqa: E402
+from mmfl.faults import Faults, Misbehaving
+from mmfl.faults.replays import Duplicate
 
 __all__ = ["KINDS", "tried"]
 
@@ -259,21 +254,21 @@ def _of_flower(found: Mapping[str, Any] | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--flower", type=Path, default=HOUSE / "chaos/results/flower.json")
-    parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     ours = {kind: tried(kind) for kind in (*KINDS, TWICE)}
     rules = {
         kind: {rule: tried(kind, rule)["final accuracy"] for rule in AGGREGATORS.table}
         for kind in ("none", "scaled update", "sign-flipped")
     }
-    result = {**machine("python chaos/clients.py", "mmfl", "numpy", "torch"), "seed": 0}
+    result = {**machine("python -m chaos.clients", "mmfl", "numpy", "torch"), "seed": 0}
     result |= {"runs": ours, "final accuracy by aggregator": rules}
-    given.out.write_text(f"{json.dumps(result, indent=2)}\n")
+    save(result, given.out)
     flower = json.loads(given.flower.read_text())["runs"]["FedAvg"]
     lines = list(table(ours, flower))
-    given.out.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    if given.out is not None:
+        given.out.with_suffix(".md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
     print(json.dumps(rules, indent=1))
     sys.exit(any(run["outcome"] == "run ended" or not run["finite"] for run in ours.values()))

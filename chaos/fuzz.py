@@ -1,8 +1,8 @@
 """Mutated inputs through the real command line: each is valid, or one located sentence.
 
-    python chaos/fuzz.py configs --count 10000 --seed 0 --out chaos/results/configs.json
-    python chaos/fuzz.py bids --count 1000 --seed 0 --out chaos/results/bids.json
-    python chaos/fuzz.py replay chaos/results/failures/configs-0-123.json
+    python -m chaos.fuzz configs --count 10000 --seed 0 --out chaos/results/configs.json
+    python -m chaos.fuzz bids --count 1000 --seed 0 --out chaos/results/bids.json
+    python -m chaos.fuzz replay chaos/results/failures/configs-0-123.json
 
 An input is fixed by seed and number. Failures are stored beside the results, with their input. The
 exit code is 1 if there are any.
@@ -26,13 +26,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-HOUSE = Path(__file__).resolve().parent.parent
-sys.path.append(str(HOUSE / "benchmarks"))
 
-from machine import machine  # noqa: E402
-from mutations import Case, bids_case, config_case  # noqa: E402
-from sandbox import MEMORY, SECONDS, Outcome, Sandbox, warm_up  # noqa: E402
-from verdict import GOOD, verdict  # noqa: E402
+from benchmarks.harness import machine
+from chaos.mutations import Case, bids_case, config_case
+from chaos.sandbox import MEMORY, SECONDS, Outcome, Sandbox, warm_up
+from chaos.verdict import GOOD, verdict
 
 MAKERS: dict[str, Callable[[int, int], Case]] = {"configs": config_case, "bids": bids_case}
 Found = dict[str, Any]
@@ -131,7 +129,7 @@ def fuzz(kind: str, *, seed: int, count: int, start: int, processes: int, out: P
         if done % 500 == 0:
             print(f"{done} of {count} in {time.monotonic() - begin:.0f} s", flush=True)
     minutes = (time.monotonic() - begin) / 60
-    command = f"python chaos/fuzz.py {kind} --count {count} --seed {seed}"
+    command = f"python -m chaos.fuzz {kind} --count {count} --seed {seed}"
     result = {
         **machine(command, "mmfl", "numpy", "pydantic", "torch"),
         "seed": seed,

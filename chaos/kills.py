@@ -1,7 +1,7 @@
 """Kill coordinators and workers at random instants: does anything change?
 
-    python chaos/kills.py coordinator --count 100 --seed 0 --out chaos/results/coordinator.json
-    python chaos/kills.py workers --count 100 --seed 0 --out chaos/results/workers.json
+    python -m chaos.kills coordinator --count 100 --seed 0 --out chaos/results/coordinator.json
+    python -m chaos.kills workers --count 100 --seed 0 --out chaos/results/workers.json
 
 `coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
 fingerprint of the run that nobody touched. Of four kills one comes at any time from the start of
@@ -15,7 +15,6 @@ what it hits).
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -29,10 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-HOUSE = Path(__file__).resolve().parent.parent
-sys.path.append(str(HOUSE / "benchmarks"))
-
-from machine import machine  # noqa: E402
+from benchmarks.harness import HOUSE, arguments, machine, save
 
 __all__ = ["coordinator", "workers"]
 
@@ -226,20 +222,17 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> d
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("what", choices=["coordinator", "workers"])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    command = f"python chaos/kills.py {given.what} --count {given.count} --seed {given.seed}"
+    command = f"python -m chaos.kills {given.what} --count {given.count} --seed {given.seed}"
     with tempfile.TemporaryDirectory() as folder:
         found = globals()[given.what](given.count, given.seed, Path(folder))
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": given.seed, **found}
-    text = json.dumps(result, indent=2)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(f"{text}\n")
+    print(json.dumps(result, indent=1))
+    save(result, given.out)
     same = result["runs"] == result["runs with the straight run's fingerprint"]
     sys.exit(0 if same and not result.get("workers left behind") else 1)
 

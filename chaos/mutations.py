@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import tomli_w
-from damage import damaged
-from seeds import Table, experiments, instance, markets, schema, words
-from tables import bid_table, change_cells, written
 
+from chaos.damage import damaged
+from chaos.seeds import Table, experiments, instance, markets, schema, words
+from chaos.tables import bid_table, change_cells, written
 from mmfl.rng import Stream, stream
 
 __all__ = ["Case", "bids_case", "config_case"]

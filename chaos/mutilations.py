@@ -1,6 +1,6 @@
 """Mutilate checkpoints: is every single harm noticed, and does the run end as it should?
 
-    python chaos/mutilations.py --count 1000 --seed 0 --out chaos/results/mutilations.json
+    python -m chaos.mutilations --count 1000 --seed 0 --out chaos/results/mutilations.json
 
 A real run is stopped before its end. Of each of `count` copies of its checkpoints, one file that
 the newest one needs (itself included) is harmed, and the newest must be found damaged, by name.
@@ -9,7 +9,6 @@ Every so many copies the run is resumed all the way and must end with the straig
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -20,14 +19,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-HOUSE = Path(__file__).resolve().parent.parent
-sys.path.append(str(HOUSE / "benchmarks"))
-
-from machine import machine  # noqa: E402
-
-import mmfl  # noqa: E402
-from mmfl.runs import stored_rounds  # noqa: E402
-from mmfl.runs.checkpoints import CheckpointStore  # noqa: E402
+import mmfl
+from benchmarks.harness import HOUSE, arguments, machine, save
+from mmfl.runs import stored_rounds
+from mmfl.runs.checkpoints import CheckpointStore
 
 __all__ = ["WAYS", "mutilate"]
 
@@ -115,19 +110,16 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    command = f"python chaos/mutilations.py --count {given.count} --seed {given.seed}"
+    command = f"python -m chaos.mutilations --count {given.count} --seed {given.seed}"
     with tempfile.TemporaryDirectory() as folder:
         found = run(given.count, given.seed, Path(folder))
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": given.seed, **found}
-    text = json.dumps(result, indent=2)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(f"{text}\n")
+    print(json.dumps(result, indent=1))
+    save(result, given.out)
     fine = given.count == found["detected"] == found["named"]
     whole = found["resumed"] == found["resumed to the straight run's fingerprint"]
     sys.exit(0 if fine and whole else 1)

@@ -1,6 +1,6 @@
 """Spoilt run directories: is each found out, or harmless, and never read as something else?
 
-    python chaos/run_directories.py --count 3000 --seed 0 --out chaos/results/run_directories.json
+    python -m chaos.run_directories --count 3000 --seed 0 --out chaos/results/run_directories.json
 
 Three real run directories (finished; stopped; killed, with a write-ahead log) are copied, and of
 each copy one thing is changed (`spoiling`). Then `mmfl status`, `mmfl verify`, `Run.load` and the
@@ -17,7 +17,6 @@ and everything else (a traceback, a hang, other results, an escape sequence) is 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import hashlib
@@ -39,21 +38,18 @@ from unittest import mock
 import typer
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-HOUSE = Path(__file__).resolve().parent.parent
-sys.path.append(str(HOUSE / "benchmarks"))
 
-import sandbox  # noqa: E402
-from machine import machine  # noqa: E402
-from sandbox import How, forked, warm_up  # noqa: E402
-from spoiling import LIES, spoil  # noqa: E402
-
-import mmfl  # noqa: E402
-from mmfl import cli  # noqa: E402
-from mmfl.comparison.planned import Hashes, holds  # noqa: E402
-from mmfl.errors import MmflError  # noqa: E402
-from mmfl.rng import stream  # noqa: E402
-from mmfl.runs import stored_rounds  # noqa: E402
-from mmfl.runs.directory.lock import LEASE  # noqa: E402
+import mmfl
+from benchmarks.harness import arguments, machine, save
+from chaos import sandbox
+from chaos.sandbox import How, forked, warm_up
+from chaos.spoiling import LIES, spoil
+from mmfl import cli
+from mmfl.comparison.planned import Hashes, holds
+from mmfl.errors import MmflError
+from mmfl.rng import stream
+from mmfl.runs import stored_rounds
+from mmfl.runs.directory.lock import LEASE
 
 __all__ = ["GOOD", "Bases", "case", "make_bases"]
 
@@ -370,17 +366,15 @@ def run(count: int, seed: int, start: int = 0) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    command = f"python chaos/run_directories.py --count {given.count} --seed {given.seed}"
+    command = f"python -m chaos.run_directories --count {given.count} --seed {given.seed}"
     found = run(given.count, given.seed, given.start)
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": given.seed, **found}
-    if given.out is not None:
-        given.out.write_text(f"{json.dumps(result, indent=2)}\n")
+    save(result, given.out)
     print(json.dumps({key: value for key, value in result.items() if key != "failed"}, indent=2))
     sys.exit(1 if found["failures"] else 0)
 

@@ -20,8 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from furniture import furnish
-from mutations import Case
+from chaos.child import live
+from chaos.furniture import furnish
+from chaos.mutations import Case
 
 __all__ = ["MEMORY", "SECONDS", "Ended", "How", "Outcome", "Sandbox", "forked", "warm_up"]
 
@@ -125,7 +126,7 @@ def forked(work: Callable[[], None], outside: Path) -> Ended:
     start = time.monotonic()
     child = os.fork()
     if child == 0:
-        _in_child(work, *files)
+        live(lambda: _limited(work), *files)
     watch = os.pidfd_open(child)
     slow = not select.select([watch], [], [], SECONDS)[0]
     with suppress(ProcessLookupError):  # also whatever it has started
@@ -139,29 +140,12 @@ def forked(work: Callable[[], None], outside: Path) -> Ended:
     return code, out, err, seconds, slow
 
 
-def _in_child(work: Callable[[], None], out: int, err: int) -> None:
-    """The rest of a child's life."""
-    code = 70
-    try:
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
-        work()
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    finally:
-        with suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+def _limited(work: Callable[[], None]) -> None:
+    """Do the work with limits on memory and files."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
+    work()
 
 
 def _listing(folder: Path) -> set[tuple[str, tuple[int, int]]]:

@@ -11,16 +11,15 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import HOUSE
 from mmfl.experiment import Experiment
 from mmfl.rng import Stream
 
 __all__ = ["Table", "experiments", "instance", "markets", "schema", "words"]
 
 _IMPORTED = re.compile(r"'kind': '[\w.]+:\w+'")  # refused at once, whatever else is said
-HOUSE = Path(__file__).resolve().parent.parent
 Table = dict[str, Any]
 
 SMALL: Table = {

@@ -15,8 +15,7 @@ from contextlib import chdir, closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rehash import renew
-
+from chaos.rehash import renew
 from mmfl.rng import Stream
 
 __all__ = ["LIES", "WAYS", "files_in", "spoil"]

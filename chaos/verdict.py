@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from mutations import Case
-from sandbox import Outcome
+from chaos.mutations import Case
+from chaos.sandbox import Outcome
 
 __all__ = ["GOOD", "verdict"]
 

@@ -22,16 +22,14 @@ a third of the training, had the fair rule's best above uniform's). To choose a 
 or race; be fair to models that will all be used.
 """
 
-import argparse
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 import mmfl
+from driver import show
 from mmfl.allocate import Assignments, Uniform, View
-from mmfl.report import Differences, Results, variants
 from mmfl.report.statistics import Quantity
 from mmfl.rng import Stream
 
@@ -79,23 +77,16 @@ def experiment(rounds: int) -> mmfl.Experiment:
 
 BEST = Quantity("best", "higher", lambda run: float(run.merit[-1].max()))
 
+
+def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+    """The same experiment with three rules."""
+    fair = experiment(rounds)
+    return {
+        "uniform": replace(fair, allocator=Uniform()),
+        "fed_fair": fair,
+        "halving": replace(fair, allocator=Halving()),
+    }
+
+
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--rounds", type=int, default=30)
-    arguments.add_argument("--seeds", type=int, default=3)
-    given = arguments.parse_args()
-    fair = experiment(given.rounds)
-    found = mmfl.compare(
-        {
-            "uniform": replace(fair, allocator=Uniform()),
-            "fed_fair": fair,
-            "halving": replace(fair, allocator=Halving()),
-        },
-        range(given.seeds),
-        f"runs/architectures-{given.rounds}-rounds",
-    )
-    compared = variants(found)
-    Console(highlight=False).print(Results(compared), Differences(compared, [BEST]))
-    for variant in compared:
-        turns = np.sum([run.turns for run in variant.runs.values()], axis=0)
-        print(f"{variant.name}: turns", dict(zip(variant.tasks, turns.tolist(), strict=True)))
+    show("architectures", compared, rounds=30, seeds=3, quantities=[BEST])

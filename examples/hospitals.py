@@ -28,18 +28,16 @@ Who holds what decides it: if the large hospitals have one table each (diabetes 
 2]`, the layout tried first), the rule only moves small ones, and all three means are within .003.
 """
 
-import argparse
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import mmfl
+from driver import show
 from mmfl.allocate import Uniform
 from mmfl.objectives import Distance
-from mmfl.report import Differences, Results, variants
 
 
 def shared_out(x: Any, y: Any, hospitals: list[int]) -> dict[str, Any]:
@@ -86,23 +84,15 @@ def experiment(rounds: int) -> mmfl.Experiment:
     )
 
 
+def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+    """The same experiment with two rules, and one of them with two scores."""
+    fair = experiment(rounds)
+    return {
+        "uniform": replace(fair, allocator=Uniform()),
+        "fed_fair, error": fair,
+        "fed_fair, distance": replace(fair, score=Distance()),
+    }
+
+
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--rounds", type=int, default=30)
-    arguments.add_argument("--seeds", type=int, default=5)
-    given = arguments.parse_args()
-    fair = experiment(given.rounds)
-    found = mmfl.compare(
-        {
-            "uniform": replace(fair, allocator=Uniform()),
-            "fed_fair, error": fair,
-            "fed_fair, distance": replace(fair, score=Distance()),
-        },
-        range(given.seeds),
-        f"runs/hospitals-{given.rounds}-rounds",
-    )
-    compared = variants(found)
-    Console(highlight=False).print(Results(compared), Differences(compared))
-    for variant in compared:
-        turns = np.sum([run.turns for run in variant.runs.values()], axis=0)
-        print(f"{variant.name}: turns", dict(zip(variant.tasks, turns.tolist(), strict=True)))
+    show("hospitals", compared, rounds=30, seeds=5)

@@ -19,17 +19,15 @@ task gains .023, in 4 of 5 seeds (95% interval -.006 to +.052: five seeds do not
 easy one pays .014 for it, as it now trains in every fifth round only.
 """
 
-import argparse
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from seglearn.datasets import load_watch
 
 import mmfl
+from driver import show
 from mmfl.allocate import Uniform
-from mmfl.report import Differences, Results, variants
 
 WINDOW = 100  # 2 seconds at 50 Hz
 
@@ -68,20 +66,11 @@ def experiment(rounds: int) -> mmfl.Experiment:
     )
 
 
+def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+    """The same experiment with two rules."""
+    fair = experiment(rounds)
+    return {"uniform": replace(fair, allocator=Uniform()), "fed_fair": fair}
+
+
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--rounds", type=int, default=50)
-    arguments.add_argument("--seeds", type=int, default=5)
-    given = arguments.parse_args()
-    fair = experiment(given.rounds)
-    found = mmfl.compare(
-        {"uniform": replace(fair, allocator=Uniform()), "fed_fair": fair},
-        range(given.seeds),
-        f"runs/wearables-{given.rounds}-rounds",
-    )
-    compared = variants(found)
-    console = Console(highlight=False)
-    console.print(Results(compared), Differences(compared))
-    for variant in compared:
-        turns = np.sum([run.turns for run in variant.runs.values()], axis=0)
-        print(f"{variant.name}: turns", dict(zip(variant.tasks, turns.tolist(), strict=True)))
+    show("wearables", compared, rounds=50, seeds=5)

@@ -1,8 +1,8 @@
 """Make every call to the operating system fail, one at a time: is any promise broken?
 
-    python chaos/calls/run.py --out chaos/results/calls.json           # everything (hours)
-    python chaos/calls/run.py --each 1 --out chaos/results/calls.json  # a failure for each call
-    python chaos/calls/run.py --only resume --case 17 EIO+             # one case, shown
+    python -m chaos.calls.run --out chaos/results/calls.json           # everything (hours)
+    python -m chaos.calls.run --each 1 --out chaos/results/calls.json  # a failure for each call
+    python -m chaos.calls.run --only resume --case 17 EIO+             # one case, shown
 
 For each scenario (`scenarios.py`) the calls of an undisturbed run are counted. Then, for the n-th
 call, for every n, the command runs again with that call failing in the ways that
@@ -19,7 +19,6 @@ The promises:
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -31,13 +30,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-HOUSE = Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(HOUSE / "chaos"), str(HOUSE / "benchmarks")]
-
-from machine import machine  # noqa: E402
-
-from calls.injector import FAILURES  # noqa: E402
-from calls.scenarios import (  # noqa: E402
+from benchmarks.harness import arguments, machine, save
+from chaos.calls.injector import FAILURES
+from chaos.calls.scenarios import (
     SCENARIOS,
     Outcome,
     Scenario,
@@ -158,12 +153,11 @@ def warm_up() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--each", type=int, help="failures for each call; by default all")
     parser.add_argument("--only", help="one scenario, by name")
     parser.add_argument("--case", nargs=2, metavar=("N", "HOW"), help="one case, shown")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warm_up()
     luck = random.Random(given.seed)
@@ -198,11 +192,11 @@ def write(out: Path, each: int | None, seed: int, done: dict[str, Any]) -> None:
     """Put results into a file, in the place of earlier ones of the same scenarios."""
     known = json.loads(out.read_text())["scenarios"] if out.exists() else {}
     scenarios = known | done
-    command = f"python chaos/calls/run.py{f' --each {each}' if each else ''} --seed {seed}"
+    command = f"python -m chaos.calls.run{f' --each {each}' if each else ''} --seed {seed}"
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": seed}
     for what in ("calls", "cases", "promises broken", "minutes"):
         result[what] = round(sum(found[what] for found in scenarios.values()), 1)
-    out.write_text(f"{json.dumps(result | {'scenarios': scenarios}, indent=1)}\n")
+    save(result | {"scenarios": scenarios}, out)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,16 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calls.injector import Injector
+from chaos.calls.injector import Injector
+from chaos.child import live
 from mmfl.system.calls import intercept
 
 __all__ = ["SCENARIOS", "Outcome", "Scenario", "alive_in_session", "run_command"]
@@ -129,7 +130,7 @@ def run_command(
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) for name in names]
     child = os.fork()
     if child == 0:
-        _be_command(scenario, folder, files, lambda: _injector(scenario, number, how, log))
+        live(lambda: _command(scenario, folder, _injector(scenario, number, how, log)), *files)
     hung, code = False, _wait(child)
     if code is None:
         hung = True
@@ -160,39 +161,18 @@ def _injector(scenario: Scenario, number: int, how: str, log: str) -> Injector:
     return Injector(0, spawned=wrap)
 
 
-def _be_command(
-    scenario: Scenario, folder: Path, files: list[int], injector: Callable[[], Injector]
-) -> None:
-    """The rest of a child's life."""
-    code = 70
-    try:
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(files[0], 1)
-        os.dup2(files[1], 2)
-        sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
-        os.chdir(folder)
-        os.environ |= {"TMPDIR": str(folder / "temporary"), "COLUMNS": "200"}
-        import tempfile
+def _command(scenario: Scenario, folder: Path, injector: Injector) -> None:
+    """What a child does: the scenario's command, with an injector in it."""
+    sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
+    os.chdir(folder)
+    os.environ |= {"TMPDIR": str(folder / "temporary"), "COLUMNS": "200"}
+    tempfile.tempdir = None
+    warnings.resetwarnings()
+    from mmfl.cli import main
 
-        tempfile.tempdir = None
-        warnings.resetwarnings()
-        from mmfl.cli import main
-
-        sys.argv = ["mmfl", *("out" if word == "OUT" else word for word in scenario.arguments)]
-        with intercept(injector()):
-            main()
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    finally:
-        with suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+    sys.argv = ["mmfl", *("out" if word == "OUT" else word for word in scenario.arguments)]
+    with intercept(injector):
+        main()
 
 
 def _wait(child: int) -> int | None:

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from power.disk import Change, File, History, Tree, Version, content
-from power.recording import Kind
+from chaos.power.disk import Change, File, History, Tree, Version, content
+from chaos.power.recording import Kind
 
 __all__ = ["MODELS", "STYLES", "Choice", "Promise", "State", "build", "promise", "weights"]
 

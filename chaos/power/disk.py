@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from power.recording import Event, Kind, RecorderError
+from chaos.power.recording import Event, Kind, RecorderError
 
 __all__ = [
     "Change",

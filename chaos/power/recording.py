@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from power.scenarios import Scenario
+from chaos.power.scenarios import Scenario
 
 __all__ = ["Event", "Kind", "RecorderError", "compile_shim", "read_log", "record"]
 
@@ -123,7 +123,7 @@ def record(
         library: The compiled shim.
         where: A folder for them; it must not hold anything of an earlier recording.
     """
-    from power.disk import write_tree
+    from chaos.power.disk import write_tree
 
     jobs, places = [], []
     for number, scenario in enumerate(scenarios):

@@ -27,11 +27,11 @@ from typing import Any
 import torch
 
 import mmfl
+from chaos.power.disk import Tree, write_tree
+from chaos.power.scenarios import RUN
 from mmfl.errors import MmflError, MmflWarning
 from mmfl.runs import Run, stored_rounds
 from mmfl.system import calls
-from power.disk import Tree, write_tree
-from power.scenarios import RUN
 
 __all__ = ["SECONDS", "Pool", "Reference", "look", "reference", "resume", "warm_up"]
 

@@ -1,14 +1,13 @@
 """Power cuts: record the writes of runs, cut the power anywhere, resume what may be left.
 
-    python chaos/power/run.py --states 10000 --seed 0 --out chaos/results/power.json
-    python chaos/power/run.py --seed 0 --replay 1234
+    python -m chaos.power.run --states 10000 --seed 0 --out chaos/results/power.json
+    python -m chaos.power.run --seed 0 --replay 1234
 
 See the README beside this file.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -23,16 +22,12 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-HOUSE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(HOUSE / "chaos"), str(HOUSE / "benchmarks")]
-
-from machine import machine  # noqa: E402
-
-from power.choices import MODELS, SECTORS, STYLES, Choice, State, build, promise, weights  # noqa: E402
-from power.disk import History, digest, read_tree, write_tree  # noqa: E402
-from power.recording import Event, Kind, RecorderError, compile_shim, record  # noqa: E402
-from power.replay import Pool, Reference, reference, resume, warm_up  # noqa: E402
-from power.scenarios import SCENARIOS, Scenario  # noqa: E402
+from benchmarks.harness import arguments, machine, save
+from chaos.power.choices import MODELS, SECTORS, STYLES, Choice, State, build, promise, weights
+from chaos.power.disk import History, digest, read_tree, write_tree
+from chaos.power.recording import Event, Kind, RecorderError, compile_shim, record
+from chaos.power.replay import Pool, Reference, reference, resume, warm_up
+from chaos.power.scenarios import SCENARIOS, Scenario
 
 __all__ = ["Recording", "Tried", "attempts", "prepare", "replay"]
 
@@ -315,13 +310,12 @@ def _show(recordings: Sequence[Recording], seed: int, wanted: int, where: Path) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--states", type=int, default=2000, help="how many different ones")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", type=int, default=AGAIN, help="states that are cut again")
     parser.add_argument("--scenario", help="only the one of this name")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--keep", type=Path, help="a folder for the states that failed")
     parser.add_argument(
         "--without", help="leave out syncs of paths with this expression: is it found?"
@@ -332,7 +326,7 @@ def main() -> None:
     if not scenarios:
         names = ", ".join(repr(s.name) for s in SCENARIOS)
         parser.error(f"--scenario is one of {names}, got {given.scenario!r}")
-    command = f"python chaos/power/run.py --states {given.states} --seed {given.seed}"
+    command = f"python -m chaos.power.run --states {given.states} --seed {given.seed}"
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # no real disk is needed
     with tempfile.TemporaryDirectory(prefix="mmfl-power-", dir=memory) as folder:
         where = Path(folder)
@@ -357,10 +351,8 @@ def main() -> None:
             keep=given.keep,
         )
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": given.seed, **found}
-    text = json.dumps(result, indent=2)
-    print(text)
-    if given.out is not None:
-        given.out.write_text(f"{text}\n")
+    print(json.dumps(result, indent=1))
+    save(result, given.out)
     sys.exit(0 if not found["failed"] and found["states"] >= given.states else 1)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from calls.injector import FAILURES, Injector
-from calls.run import Harness, planned, warm_up
-from calls.scenarios import SCENARIOS
 
+from chaos.calls.injector import FAILURES, Injector
+from chaos.calls.run import Harness, planned, warm_up
+from chaos.calls.scenarios import SCENARIOS
 from mmfl.system import calls
 
 RUN = next(scenario for scenario in SCENARIOS if scenario.name == "run")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from clients import KINDS, TWICE, tried
+
+from chaos.clients import KINDS, TWICE, tried
 
 ACCEPTED = {"none", "replay", "sign-flipped", "false reported loss (1e9)"}
 

@@ -19,11 +19,11 @@ from unittest import mock
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from mutations import Case, bids_case, config_case
-from sandbox import Ended, Outcome, Sandbox
-from seeds import experiments, markets, words
-from verdict import GOOD, verdict
 
+from chaos.mutations import Case, bids_case, config_case
+from chaos.sandbox import Ended, Outcome, Sandbox
+from chaos.seeds import experiments, markets, words
+from chaos.verdict import GOOD, verdict
 from mmfl.data import embedded
 from mmfl.experiment import Experiment
 from mmfl.system.memory import Memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import kills
+from chaos import kills
 
 FEW = ("--set", "rounds=8")
 

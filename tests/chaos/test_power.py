@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from power.recording import RecorderError, compile_shim
 
-SCRIPT = Path(__file__).parent.parent.parent / "chaos" / "power" / "run.py"
+from chaos.power.recording import RecorderError, compile_shim
+
+HOUSE = Path(__file__).parent.parent.parent
 
 needs_recorder = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("gcc") is None,
@@ -22,8 +23,8 @@ needs_recorder = pytest.mark.skipif(
 def cut(scenario: str, states: int, *options: str) -> tuple[int, dict]:
     """Exit code and results of a few cuts."""
     few = ("--scenario", scenario, "--states", f"{states}", "--again", "0")
-    command = [sys.executable, str(SCRIPT), *few, *options]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "chaos.power.run", *few, *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HOUSE)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from power.choices import MODELS, SECTORS, STYLES, Choice, build
-from power.disk import History
-from power.recording import Event, Kind
+
+from chaos.power.choices import MODELS, SECTORS, STYLES, Choice, build
+from chaos.power.disk import History
+from chaos.power.recording import Event, Kind
 
 NEW = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 FOLDER = [Event(Kind.OPEN, 9, path="")]

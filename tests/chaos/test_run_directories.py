@@ -14,10 +14,10 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from run_directories import GOOD, Bases, Told, case, make_bases
-from sandbox import Ended
-from spoiling import WAYS, spoil
 
+from chaos.run_directories import GOOD, Bases, Told, case, make_bases
+from chaos.sandbox import Ended
+from chaos.spoiling import WAYS, spoil
 from mmfl.rng import stream
 
 

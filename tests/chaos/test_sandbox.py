@@ -12,10 +12,11 @@ HOUSE = Path(__file__).parent.parent.parent
 
 SCRIPT = """
 import os, sys, time
-sys.path[:0] = [{chaos!r}]
-import mmfl.cli, sandbox
-from mutations import Case
-from verdict import verdict
+sys.path[:0] = [{house!r}]
+import mmfl.cli
+from chaos import sandbox
+from chaos.mutations import Case
+from chaos.verdict import verdict
 sandbox.SECONDS = 1.5
 
 def hang():
@@ -45,7 +46,7 @@ for what in sys.argv[1:]:
 @pytest.fixture
 def verdicts():
     def verdicts(*what: str) -> dict[str, str]:
-        script = SCRIPT.format(chaos=str(HOUSE / "chaos"))
+        script = SCRIPT.format(house=str(HOUSE))
         Path("box").mkdir()
         command = [sys.executable, "-c", script, *what]
         done = subprocess.run(command, capture_output=True, text=True)

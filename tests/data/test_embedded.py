@@ -27,7 +27,7 @@ HOUSE = Path(__file__).parent.parent.parent
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("embed_data", HOUSE / "scripts/embed_data.py")
+    spec = importlib.util.spec_from_file_location("embed_data", HOUSE / "tools/embed_data.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -64,12 +64,3 @@ def test_what_the_makefile_imports_exists():
 def test_the_numbers_of_the_design_are_those_of_the_code():
     assert f"in pieces of {PIECE} batches" in TEXT
     assert f"over runs of {CHUNK} consecutive jobs" in TEXT
-
-
-def test_experiments_name_every_script_that_makes_results():
-    text = (HOUSE / "experiments/README.md").read_text()
-    assert "code of its own" not in text
-    made = {path.name for path in (HOUSE / "scripts").glob("*.py")} - {"embed_data.py"}
-    named = set(re.findall(r"scripts/(\w+\.py)", text))
-    makefile = (HOUSE / "Makefile").read_text()
-    assert {name for name in made if f"scripts/{name}" in makefile} <= named

@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 DEFAULT_BETA = 0.25
 """Unless runs clearly say otherwise. Three embedded tasks fell onto one curve best with .25 or .3,
-from runs with 3, 6 and 12 active clients (experiments/results/plan_error.md)."""
+from runs with 3, 6 and 12 active clients (experiments/plan_error/results/plan_error.md)."""
 
 _SLACK = 1e-6
 """Work is added up in float32 by the round loop: so much more of it is the same work."""

@@ -13,7 +13,7 @@ of them is, byte by byte (NumPy's format 1.0):
 
 All arrays are bytes: images (N x height x width) or a table (N x features), and class numbers (N).
 Images are sorted by class, since that saves room: whoever takes the first rows gets one class.
-`scripts/embed_data.py` made the files; `mmfl data verify` compares them with the catalogue.
+`tools/embed_data.py` made the files; `mmfl data verify` compares them with the catalogue.
 """
 
 from __future__ import annotations

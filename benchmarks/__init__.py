@@ -1,0 +1,1 @@
+"""Benchmarks: speed and memory, always measured beside something else. See README.md."""

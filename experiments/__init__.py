@@ -1,0 +1,1 @@
+"""Experiments: a folder for each question, with its configuration and its results."""
