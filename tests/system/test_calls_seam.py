@@ -21,6 +21,7 @@ MODULES = {
         *("ftruncate", "truncate", "posix_fallocate", "kill", "killpg", "symlink", "utime"),
     },
     "mmap": {"mmap"},
+    "multiprocessing.connection": {"wait"},
     "subprocess": {"Popen", "run", "call", "check_call", "check_output"},
     "socket": {"socket", "socketpair", "create_connection"},
     "sqlite3": {"connect"},
@@ -45,6 +46,9 @@ EXCEPTIONS = {
 def test_calls_go_through_one_module(path):
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names = {alias.name for alias in node.names} & MODULES.get(node.module or "", set())
+            found += [(node.lineno, f"{node.module}.{name}") for name in names]
         if not isinstance(node, ast.Call):
             continue
         called = node.func
