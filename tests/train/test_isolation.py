@@ -21,6 +21,7 @@ seed = 1
 count = 4
 [local]
 epochs = 1
+batch_size = 4
 [engine]
 kind = "inline"
 [[tasks]]
@@ -33,6 +34,7 @@ dataset = { kind = "synthetic", classes = 3, train = 60, test = 20 }
 model = { kind = "meddling:Meddler", how = "nothing", where = "built" }
 """
 MODULE = """
+import time
 from dataclasses import dataclass
 import torch
 from torch import nn
@@ -46,6 +48,7 @@ MEDDLE = {
     "denormals": lambda: torch.set_flush_denormal(True),
     "threads": lambda: torch.set_num_threads(3),
     "seed": lambda: torch.manual_seed(7),
+    "waits": lambda: time.sleep(0.001),  # lets other threads in
 }
 
 @dataclass(frozen=True)
@@ -147,19 +150,15 @@ def test_a_seeded_piece_of_work_has_the_generator_to_itself():
 
 
 def test_runs_in_two_threads_have_the_bits_that_they_have_one_after_the_other():
-    alone = {seed: run(seed=seed) for seed in (1, 2)}
+    alone = {seed: run("waits", "trained", seed) for seed in (1, 2)}
     together: dict[int, tuple[str, list[float]]] = {}
-    threads = [
-        threading.Thread(target=lambda seed=seed: together.update({seed: run(seed=seed)}))
-        for seed in alone
-    ]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
+
+    def add(seed: int) -> None:
+        together[seed] = run("waits", "trained", seed)
+
+    threads = [threading.Thread(target=add, args=[seed]) for seed in alone]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert together == alone
