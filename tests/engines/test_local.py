@@ -41,7 +41,7 @@ MANY = ["clients.count=80", "score_split=test", "engine.workers=1", "rounds=1"]
 
 
 def test_in_a_chunk_only_the_turn_that_is_deadly_is_lost(odd, monkeypatch):
-    monkeypatch.setattr("mmfl.engines.pool.LIVES", 1)
+    monkeypatch.setattr("mmfl.engines.requests.LIVES", 1)
     text = odd("dies on marker").to_toml()
     sets = [*MANY, "tasks.odd.dataset.kind=oddities:Marked"]
     experiment = Experiment.from_toml(text, sets=sets, allow_imports=True)

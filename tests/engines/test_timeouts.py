@@ -53,7 +53,7 @@ def test_a_clients_evaluation_that_hangs_is_given_up_after_the_timeout(odd):
 
 
 def test_of_clients_that_are_asked_together_only_the_deadly_evaluation_is_lost(odd, monkeypatch):
-    monkeypatch.setattr("mmfl.engines.pool.LIVES", 1)
+    monkeypatch.setattr("mmfl.engines.requests.LIVES", 1)
     text = odd("evaluation dies").to_toml()
     sets = ["clients.count=20", "engine.workers=1", "tasks.odd.dataset.kind=oddities:Marked"]
     experiment = Experiment.from_toml(text, sets=sets, allow_imports=True)

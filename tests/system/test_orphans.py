@@ -20,7 +20,7 @@ DEADLINE = 60.0
 """Seconds: only a failure takes as long."""
 
 MODULE = """
-import hashlib, itertools, os
+import itertools, os
 from dataclasses import dataclass
 import torch
 from torch import nn
@@ -44,8 +44,6 @@ class Net(nn.Module):
             if self.how == "python":
                 while True:
                     pass
-            if self.how == "native":
-                hashlib.pbkdf2_hmac("sha512", b"a", b"b", 2**31 - 1)
             if self.how == "native with the lock":
                 sum(itertools.repeat(0, 10**15))
         return self.layer(x)
@@ -138,7 +136,7 @@ def all_end(processes: list[int]) -> bool:
     [
         (IN_MAIN, "python"),
         (IN_MAIN, "native with the lock"),
-        (IN_THREAD, "native"),
+        (IN_THREAD, "native with the lock"),
     ],
     ids=lambda value: "thread" if value == IN_THREAD else "main" if value == IN_MAIN else value,
 )
@@ -153,12 +151,11 @@ def test_sweepers_and_their_workers_end_with_a_coordinator_that_is_killed(busy, 
     assert len(processes) == 4
     assert all_end(processes)
     for seed in (0, 1):
-        # "stopped" if there was time to say so
-        assert mmfl.Run.load(tmp_path / f"out/x/seed-{seed}").status in ("stopped", "interrupted")
+        assert mmfl.Run.load(tmp_path / f"out/x/seed-{seed}").status == "interrupted"
 
 
-def test_sweepers_that_do_not_hear_the_interrupt_end_all_the_same(busy):
-    processes = busy(SWEEP, "native", "inline")
+def test_sweepers_that_hold_the_lock_end_with_a_coordinator_that_is_killed(busy):
+    processes = busy(SWEEP, "native with the lock", "inline")
     assert len(processes) == 2
     assert all_end(processes)
 

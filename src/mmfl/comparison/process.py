@@ -10,7 +10,7 @@ Each is answered by {"over": true}, with "error" and its "kind" (or its "trace",
 ours) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
 
 When the socket is closed the run is stopped where it is, marked as such, and the process ends. If
-the other end is dead, that may take `processes.GRACE` seconds (`mmfl.system.guard`).
+the other process dies, this one is killed (`mmfl.system.guard`): its run counts as interrupted.
 """
 
 from __future__ import annotations

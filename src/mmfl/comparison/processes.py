@@ -43,9 +43,6 @@ LIVES = 3
 PATIENCE = 10.0
 """Seconds in which a process must have stopped its run, before it is killed."""
 
-GRACE = 1.0
-"""The same, if this process is dead and cannot kill it."""
-
 
 def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
     """How many of these runs are done at the same time.
@@ -205,7 +202,7 @@ class _Crew:
         if place.child is not None and place.child.process.poll() is not None:
             self._bury(place, place.child)  # it died with nothing to do, so no run is to blame
         if place.child is None:
-            place.child = Child.start("mmfl.comparison.process", grace=GRACE)
+            place.child = Child.start("mmfl.comparison.process")
             start = {"command": sys.argv, "data_dir": self._data_dir, "workers": place.workers}
             place.child.send(start)
         place.busy = number
@@ -215,7 +212,10 @@ class _Crew:
     def _heard(self) -> list[tuple[_Place, int, Child]]:
         """Who has something to say; waits until somebody has."""
         busy = [(p, p.busy, p.child) for p in self._places if p.child and p.busy is not None]
-        ready = calls.wait([child.connection for _, _, child in busy])
+        try:
+            ready = calls.wait([child.connection for _, _, child in busy])
+        except OSError as error:
+            raise EngineError(f"cannot wait for the processes of a comparison: {error}") from None
         return [
             (place, number, child) for place, number, child in busy if child.connection in ready
         ]

@@ -86,7 +86,8 @@ class LocalEngine:
         self._world: dict[str, Any] | None = None
         self._pace: dict[str, float] = {}
         self.workers = workers
-        self._pool = Pool(workers, (self._data.fd, self._weights.fd, *self._slots.files))
+        files = (self._data.fd, self._weights.fd, *self._slots.files)
+        self._pool = Pool(workers, files, timeout=timeout)
         self._timeout = timeout
         try:
             self.prepare(experiment)
@@ -140,8 +141,7 @@ class LocalEngine:
         """From task to a worker's answer to one request about it."""
         tasks = [task.name for task in self.experiment.tasks]
         requests: list[Message] = [{"do": what, "task": task} for task in tasks]
-        order, timeout = range(len(tasks)), self._timeout
-        with closing(self._pool.ask(order, requests.__getitem__, timeout=timeout)) as replies:
+        with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
             return dict(zip(tasks, replies, strict=True))
 
     def _good(self, reply: Message, doing: str) -> Message:
@@ -197,7 +197,7 @@ class LocalEngine:
     def _evaluate(
         self, units: list[Message], pool: Pool
     ) -> Iterator[Evaluation | EvaluationFailure]:
-        asked = pool.ask(range(len(units)), units.__getitem__, depth=2, timeout=self._timeout)
+        asked = pool.ask(range(len(units)), units.__getitem__, depth=2)
         with closing(asked) as replies:
             for unit, (reply, _) in zip(units, replies, strict=True):
                 task, clients = unit["task"], unit["clients"]
@@ -272,7 +272,7 @@ class LocalEngine:
 
         order = sorted(range(len(units)), key=lambda number: -units[number].cost)  # stable
         sizes = [unit.bytes for unit in units]
-        asked = pool.ask(order, request, depth=2, sizes=sizes, room=ROOM, timeout=self._timeout)
+        asked = pool.ask(order, request, depth=2, sizes=sizes, room=ROOM)
         try:
             with closing(asked) as replies:
                 for unit, (reply, _) in zip(units, replies, strict=True):

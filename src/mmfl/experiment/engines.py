@@ -142,7 +142,8 @@ class Local:
         workers: How many, or "auto": one per core this process may use (a container's quota
             counts).
         timeout: Seconds of wall clock after which a client's turn or evaluation is given up, and
-            after which building a model or evaluating it on the server ends the run. A safety net:
+            after which building a model or evaluating it on the server ends the run. A worker that
+            is not ready after it (or two minutes, if that is longer) is replaced. A safety net:
             results are identical as long as it never fires. By default there is none.
     """
 

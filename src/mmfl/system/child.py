@@ -2,17 +2,27 @@
 
 Messages are JSON. The other side reads its socket's file number from its first argument. It ends
 when this process ends, however that happens and whatever it computes: see `mmfl.system.guard`.
+
+When the child ends, the socket is shut down. A process that the child forked may hold the other end
+open for ever: without this, nobody would notice that the child is gone. What it sent before is
+still received; after that, and in the middle of a message, the socket is at its end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
+import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import IO, Any
@@ -20,6 +30,7 @@ from typing import IO, Any
 from mmfl.errors import EngineError
 from mmfl.system import calls
 from mmfl.system.standard import open_standard_files
+from mmfl.system.starter import start_process
 
 __all__ = ["Child", "Message", "end", "temporary_file"]
 
@@ -36,13 +47,25 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
+_OFTEN = 0.05
+"""Seconds between two looks at a child, if the system cannot tell when it ends."""
+
+
 @dataclass(frozen=True, eq=False)
 class Child:
-    """A process, the socket to it, and what it prints."""
+    """A process, the socket to it, and what it prints.
+
+    It belongs to the process that started it: a fork of that process cannot end it.
+    """
 
     process: subprocess.Popen[bytes]
     connection: Connection
     log: IO[bytes]
+    line: socket.socket
+    """A second handle of the connection's socket, to shut it down with."""
+
+    watcher: threading.Thread
+    owner: int = field(default_factory=os.getpid)
 
     @classmethod
     def start(
@@ -51,16 +74,14 @@ class Child:
         *,
         files: Sequence[int] = (),
         environment: Mapping[str, str] = MappingProxyType({}),
-        grace: float = 0.0,
+        patience: float | None = None,
     ) -> Child:
         """Start ``python -m module SOCKET FILES``; it looks for modules where this process does.
 
-        When this process ends, it is killed at once or, with `grace`, interrupted and killed after
-        so many seconds.
-
         What `environment` says holds unless this process's own says otherwise. It computes with one
         thread, as there are several of them, and has a process group of its own, so that Ctrl-C is
-        this process's to handle.
+        this process's to handle. Sending and receiving fail if for `patience` seconds no byte gets
+        through.
         """
         log = temporary_file()
         try:
@@ -68,13 +89,16 @@ class Child:
         except OSError as error:
             log.close()
             raise EngineError(f"a process cannot be started: {error}") from None
+        if patience is not None:
+            _limit_silence(ours, patience)
         passed = (theirs.fileno(), *files)
         path = json.dumps([str(entry) or os.getcwd() for entry in sys.path])
-        by_main = threading.current_thread() is threading.main_thread()
-        watch = ("mmfl.system.guard", module, os.getpid(), int(by_main), grace)
+        arguments = (path, "mmfl.system.guard", module, os.getpid(), *passed)
+        process = None
         try:
-            process = calls.spawn(
-                [sys.executable, "-P", "-c", _START, path, *map(str, (*watch, *passed))],
+            connection = Connection(os.dup(ours.fileno()))
+            process = start_process(
+                [sys.executable, "-P", "-c", _START, *map(str, arguments)],
                 pass_fds=passed,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -82,13 +106,17 @@ class Child:
                 env={**environment, **os.environ, **_ONE_THREAD},
                 process_group=0,
             )
-        except OSError as error:
+            watcher = _watch(process, ours)
+        except (OSError, RuntimeError) as error:  # RuntimeError: no more threads
+            if process is not None:
+                process.kill()
+                process.wait()
             ours.close()
             log.close()
             raise EngineError(f"a process cannot be started: {error}") from None
         finally:
             theirs.close()
-        return cls(process, Connection(ours.detach()), log)
+        return cls(process, connection, log, ours, watcher)
 
     def send(self, message: Message) -> None:
         """Send a message; a process that cannot get it is killed: the next `receive` finds out."""
@@ -119,10 +147,29 @@ class Child:
         lines = self.log.read().decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
+    @property
+    def ours(self) -> bool:
+        """Whether this process started it."""
+        return os.getpid() == self.owner
+
+    def hang_up(self) -> None:
+        """Let it know that nothing more will be sent or received."""
+        if self.ours:
+            with suppress(OSError):  # it is gone already
+                self.line.shutdown(socket.SHUT_RDWR)
+
     def kill(self) -> None:
         """End it at once, and give everything back."""
-        self.process.kill()
-        self.process.wait()
+        if self.ours:
+            self.process.kill()
+            self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Give everything back; it has ended, or is not ours."""
+        if self.ours:
+            self.watcher.join()
+        self.line.close()
         self.connection.close()
         self.log.close()
 
@@ -149,8 +196,45 @@ def end(children: Iterable[Child], patience: float) -> None:
     """Let processes end themselves, all at once; kill those that take longer than `patience`."""
     known = list(children)
     for child in known:
-        child.connection.close()
+        child.hang_up()
     limit = calls.monotonic() + patience
     for child in known:
-        child.ended(limit - calls.monotonic())
-        child.log.close()
+        if child.ours:
+            child.ended(limit - calls.monotonic())
+        child.close()
+
+
+def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> threading.Thread:
+    """Shut the socket down when the process has ended."""
+    try:
+        ended = calls.open_process(process.pid)
+    except OSError:  # the system cannot do that
+        ended = None
+    try:
+        return calls.start_thread(partial(_shut_down_after, process, ended, line), "watch child")
+    except RuntimeError:
+        if ended is not None:
+            os.close(ended)
+        raise
+
+
+def _shut_down_after(
+    process: subprocess.Popen[bytes], ended: int | None, line: socket.socket
+) -> None:
+    if ended is not None:
+        poller = select.poll()
+        poller.register(ended, select.POLLIN)
+        poller.poll()
+        os.close(ended)
+    while ended is None and process.poll() is None:
+        time.sleep(_OFTEN)
+    with suppress(OSError):  # it was shut down already
+        line.shutdown(socket.SHUT_RDWR)
+
+
+def _limit_silence(end: socket.socket, seconds: float) -> None:
+    """Have reads and writes that wait longer than that fail; unlike `settimeout`, keep its mode."""
+    whole = int(seconds)
+    limit = struct.pack("@ll", whole, int(1e6 * (seconds - whole)))
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)

@@ -38,7 +38,7 @@ from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import one_thread, seeded
+from mmfl.train.seeding import isolated, seeded
 from mmfl.train.sizing import weigh
 from mmfl.train.warm_start import warm_weights
 
@@ -137,7 +137,7 @@ class Trainer:
         try:
             turns = [self._turn(job) for job in jobs]
             place = None if out is None else out[: len(weights)]
-            with one_thread():
+            with isolated():
                 for turn, (change, report) in zip(
                     turns, bench.kernel.train(weights, turns, place), strict=True
                 ):
@@ -178,7 +178,7 @@ class Trainer:
         bench.resident.set(weights)
         rng = stream(self.experiment.seed, "evaluate", task, split, piece)
         try:  # no inference mode: tensors that a model makes and keeps there cannot be trained with
-            with torch.no_grad(), one_thread(), seeded(rng):
+            with torch.no_grad(), isolated(), seeded(rng):
                 sums = self._sums(bench, rows, split)
         except (Exception, SystemExit) as error:
             if client is not None:
@@ -207,32 +207,31 @@ class Trainer:
 
     def _bench(self, name: str) -> _Bench:
         if name not in self._benches:
-            data, task = self.arrays[name], self.experiment.task(name)
-            misfit = unfit(task.loss, data)
-            if misfit is not None:
-                raise EngineError(f"task {name!r}: {misfit}")
-            assert task.metric is not None  # the experiment is resolved
-            try:
-                with one_thread(), seeded(stream(self.experiment.seed, "initial", name)):
-                    module = task.model.build(data.shape, data.outputs)
-                resident = Resident(module)
-            except (Exception, SystemExit) as error:
-                raise EngineError(
-                    f"task {name!r}: its model cannot be built: {_said(error)}"
-                ) from None
-            try:
-                last = bears_channels_last(module)
-                inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
-                metric = task.metric.on(data, task.loss)
-            except MmflError as error:
-                raise EngineError(f"task {name!r}: {error}") from None
-            precision = self.experiment.precision
-            made = kernel(
-                self.experiment.kernel_of(task), task, resident, inputs, precision=precision
-            )
-            bench = _Bench(task, data, inputs, resident, made, metric, _guess(data, task.loss))
-            self._benches[name] = bench
+            with isolated():
+                self._benches[name] = self._build(name)
         return self._benches[name]
+
+    def _build(self, name: str) -> _Bench:
+        data, task = self.arrays[name], self.experiment.task(name)
+        misfit = unfit(task.loss, data)
+        if misfit is not None:
+            raise EngineError(f"task {name!r}: {misfit}")
+        assert task.metric is not None  # the experiment is resolved
+        try:
+            with isolated(), seeded(stream(self.experiment.seed, "initial", name)):
+                module = task.model.build(data.shape, data.outputs)
+            resident = Resident(module)
+        except (Exception, SystemExit) as error:
+            raise EngineError(f"task {name!r}: its model cannot be built: {_said(error)}") from None
+        try:
+            last = bears_channels_last(module)
+            inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
+            metric = task.metric.on(data, task.loss)
+        except MmflError as error:
+            raise EngineError(f"task {name!r}: {error}") from None
+        precision = self.experiment.precision
+        made = kernel(self.experiment.kernel_of(task), task, resident, inputs, precision=precision)
+        return _Bench(task, data, inputs, resident, made, metric, _guess(data, task.loss))
 
     def _try_out(self, bench: _Bench) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
@@ -245,7 +244,7 @@ class Trainer:
         bench.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         try:
-            with torch.no_grad(), one_thread(), seeded(stream(0, "try")):
+            with torch.no_grad(), isolated(), seeded(stream(0, "try")):
                 x, y = bench.inputs.train(rows, rng=stream(0, "try"))
                 outputs = bench.outputs(x, y, "float32")
         except (Exception, SystemExit) as error:
@@ -262,7 +261,7 @@ class Trainer:
                 f"got shape {tuple(outputs.shape)} for {len(x)} examples"
             )
         try:
-            with torch.no_grad(), one_thread(), seeded(stream(0, "try")):
+            with torch.no_grad(), isolated(), seeded(stream(0, "try")):
                 self._sums(bench, rows, "train")
         except (Exception, SystemExit) as error:
             said = _said(error)
