@@ -52,7 +52,7 @@ def test_a_signal_says_how_to_go_on_and_that_works(call, config, number, code, o
     process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == code
-    stopped, _, command = err.strip().partition("; go on with: ")
+    stopped, _, command = err.strip().partition("; resume with: ")
     assert stopped.startswith("mmfl: stopped after round ")
     done = int(stopped.split()[4])
     words = shlex.split(command)

@@ -22,6 +22,7 @@ from mmfl.cli.options import (
     stopped_by_signals,
 )
 from mmfl.cli.output import check_figure
+from mmfl.cli.streams import survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ConfigError, InputError, SweepError
 
@@ -106,7 +107,8 @@ def compare(
         own.check(comparison.out / f"comparison.{kind}" for kind in kinds)
     where = sys.stderr if json else sys.stdout
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
-    kept = f"(what is finished is kept in {comparison.out}; the same command goes on from there)"
+    kept = f"(finished runs are in {comparison.out}; run the same command again to resume)"
+    survive_closed_output("standard output was closed; the comparison continues without it")
     with stopped_by_signals(lambda: kept):
         failed = _go(comparison, console, wanted)
     compared = variants({name: runs for name, runs in comparison.results().items() if runs})
