@@ -27,9 +27,10 @@ def send(number: int) -> None:
 
 @pytest.mark.parametrize("number", STOPS)
 def test_the_first_signal_is_an_exception_and_the_others_change_nothing(number):
-    with pytest.raises(Interrupt) as caught, interruptible(), ExitStack() as undo:
-        for other in (*STOPS, *STOPS):
-            undo.callback(send, other)
+    undo = ExitStack()
+    for other in (*STOPS, *STOPS):
+        undo.callback(send, other)
+    with pytest.raises(Interrupt) as caught, interruptible(), undo:
         send(number)
     assert caught.value.exit_code == 128 + number
     assert isinstance(caught.value, KeyboardInterrupt)

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Config = Annotated[
-    Path, typer.Argument(help="The experiment, a TOML file.", show_default=False, readable=False)
+    Path, typer.Argument(help="The experiment (a TOML file).", show_default=False, readable=False)
 ]
 Sets = Annotated[
     list[str] | None,
@@ -39,16 +39,20 @@ Sets = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder of npz data sets; by default MMFL_DATA, else a cache."),
+    typer.Option(
+        "--data-dir", help="Folder of npz data sets (default: MMFL_DATA, or else a cache)."
+    ),
 ]
 AllowImports = Annotated[
     bool,
-    typer.Option("--allow-imports", help="Let the experiment name classes of yours (module:Name)."),
+    typer.Option(
+        "--allow-imports", help="Let the experiment import your own classes (module:Name)."
+    ),
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing (but JSON, if asked for).")
+    bool, typer.Option("--quiet", "-q", help="Print nothing, or only the JSON of --json.")
 ]
 
 

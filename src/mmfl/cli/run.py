@@ -19,7 +19,7 @@ from mmfl.cli.options import (
     find_modules,
     stopped_by_signals,
 )
-from mmfl.cli.streams import survive_closed_output
+from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.errors import MmflError
 
 __all__ = ["run"]
@@ -29,7 +29,7 @@ def run(
     config: Config,
     set_: Sets = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory; by default a new one in runs.")
+        Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Short for --set engine.kind=...", metavar="KIND")
@@ -38,8 +38,8 @@ def run(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the run in the directory (by default the last one of this name), "
-            "after its newest checkpoint; if there is none, start it.",
+            help="Resume the run in the directory (default: the last one of this name) from its "
+            "newest checkpoint, or start it if there is no run yet.",
         ),
     ] = False,
     data_dir: DataDir = None,
@@ -47,10 +47,10 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train all tasks of an experiment, and store the run.
+    """Train all tasks of an experiment and store the run.
 
-    If every turn of a task failed, or no client could train it, the run is stored all the same and
-    the exit code is 1.
+    If a task never trained, because all its turns failed or no client could train it, the run is
+    still stored and the exit code is 1.
     """
     from mmfl.cli.views.progress import View
     from mmfl.experiment import Experiment
@@ -89,7 +89,7 @@ def run(
         if turns.broken
     ]
     if failed:
-        typer.echo(f"mmfl: {'; '.join(failed)}", err=True)
+        complain("; ".join(failed))
         raise typer.Exit(1)
 
 
@@ -112,6 +112,4 @@ def _resume_command(folder: Path) -> str:
     """This command, with what resuming takes."""
     given = [word for word in sys.argv[1:] if word != "--resume"]
     named = any(word == "--out" or word.startswith("--out=") for word in given)
-    return shlex.join(
-        ["mmfl", *given, "--resume", *([] if named else ["--out", str(folder)])]
-    )
+    return shlex.join(["mmfl", *given, "--resume", *([] if named else ["--out", str(folder)])])

@@ -17,6 +17,11 @@ from typing import Any, TextIO
 
 import typer
 
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None  # type: ignore[assignment]
+
 CLOSED = 141
 """The exit code of a command whose output nobody reads: that of Unix tools, 128 + SIGPIPE."""
 
@@ -31,6 +36,7 @@ __all__ = [
     "find_terminals",
     "flush",
     "leave_terminals",
+    "name_limit",
     "name_options",
     "survive_closed_output",
     "watch_output",
@@ -39,7 +45,7 @@ __all__ = [
 
 
 class ClosedOutputError(Exception):
-    """Nobody reads the output any more. (Typer would end with exit code 1 for an `OSError`.)"""
+    """Nobody reads the output any more; for an `OSError`, Typer would end with exit code 1."""
 
 
 class _Watched(io.FileIO):
@@ -146,7 +152,15 @@ def drop_output() -> None:
 def complain(sentence: str) -> None:
     """Say it on standard error, if that can be."""
     with suppress(OSError):
-        typer.echo(f"mmfl: {sentence}", err=True)
+        typer.echo(f"mmfl: {name_limit(sentence)}", err=True)
+
+
+def name_limit(sentence: str) -> str:
+    """A sentence about too many open files, with the limit and how to raise it."""
+    if resource is None or os.strerror(errno.EMFILE) not in sentence:
+        return sentence
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return f"{sentence} (at most {limit} files may be open here: raise the limit with ulimit -n)"
 
 
 def name_options(sentence: str) -> str:

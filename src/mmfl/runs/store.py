@@ -33,7 +33,7 @@ from mmfl.loop import RoundRecord, State
 from mmfl.runs.assignments import pack_assignments, unpack_assignments
 from mmfl.runs.checkpoints import model_file, sync_folder, write_whole
 from mmfl.runs.database import DATABASE, open_for_reading, open_for_writing, transaction, trouble
-from mmfl.runs.directory.folders import FolderTakenError, free_folder, last_folder
+from mmfl.runs.directory.folders import FolderTakenError, free_folder, last_folder, no_run
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import FIRST, MARK, remove_beginning, write_mark
 from mmfl.runs.directory.names import OWN_FILE, check_folder
@@ -188,7 +188,7 @@ class RunStore:
         """
         check_folder(folder / DATABASE)
         if not (folder / DATABASE).exists():
-            raise StoreError(f"{str(folder)!r} holds no run (it has no {DATABASE})")
+            raise no_run(folder, DATABASE)
         store = cls._read(folder)
         if store.damage.startswith(FIRST):  # a live run may have replaced the file since
             store.close()

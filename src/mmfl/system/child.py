@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from errno import EMFILE
 from multiprocessing.connection import Connection
 from types import MappingProxyType
 from typing import IO, Any
@@ -139,9 +140,9 @@ def temporary_file() -> IO[bytes]:
     try:
         return calls.temporary_file(prefix="mmfl-")
     except OSError as error:
+        advice = "; set TMPDIR to a folder that can be written to"
         raise EngineError(
-            f"cannot make a temporary file: {error.strerror}; set TMPDIR to a folder that can be "
-            "written to"
+            f"cannot make a temporary file: {error.strerror}{advice * (error.errno != EMFILE)}"
         ) from None
 
 

@@ -8,11 +8,20 @@ from pathlib import Path
 from mmfl.errors import StoreError
 from mmfl.system.files import list_folder
 
-__all__ = ["FolderTakenError", "free_folder", "last_folder"]
+__all__ = ["FolderTakenError", "free_folder", "last_folder", "no_run"]
 
 
 class FolderTakenError(StoreError):
     """A folder for a new run holds something already."""
+
+
+def no_run(folder: Path, lacks: str) -> StoreError:
+    """The error for a path that leads to no run: a run directory has the file `lacks`."""
+    if folder.is_dir():
+        return StoreError(f"{str(folder)!r} holds no run (it has no {lacks})")
+    if folder.exists():
+        return StoreError(f"{str(folder)!r} is a file, not a run directory")
+    return StoreError(f"{str(folder)!r} does not exist")
 
 
 def free_folder(wanted: Path) -> Path:
