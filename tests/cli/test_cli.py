@@ -149,7 +149,7 @@ def test_check_trains_nothing_and_writes_nothing(call, config):
     code, out, err = call("check", config)
     assert (code, err) == (0, "")
     assert "task dense" in out
-    assert "fine; 2 tasks, 10 clients of which 8 are active in round 1, 3 rounds" in out
+    assert "is valid: 2 tasks, 10 clients of which 8 are active in round 1, 3 rounds" in out
     assert [p for p in sorted(Path().rglob("*")) if "__pycache__" not in p.parts] == before
 
 

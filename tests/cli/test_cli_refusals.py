@@ -61,7 +61,7 @@ def test_too_few_open_files_are_one_sentence_that_names_the_limit(config):
     engine = ("--engine", "local", "--set", "engine.workers=1")
     done = subprocess.run(
         [sys.executable, "-m", "mmfl", "run", str(config), *engine, "--out", "run"],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)),  # noqa: PLW1509
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)),
         capture_output=True,
         text=True,
     )

@@ -68,8 +68,8 @@ class Options:
                 raise InputError(f"--{name}: {kind} has no {name}")
         if self.integer and "fractional" not in known:
             raise InputError(f"--integer: {kind} has no fractional clients anyway")
-        for name in ("budget", "threshold"):
-            _check_amount(given[name], f"--{name}")
+        _check_amount(self.budget, "--budget")
+        _check_amount(self.threshold, "--threshold")
         options = {**(own or {}), **{k: v for k, v in given.items() if v is not None}}
         for name in ("budget", "threshold"):
             if name in known and name not in options:
