@@ -118,10 +118,9 @@ def test_names_that_are_whole_numbers_are_whole_numbers(read):
 
 
 @pytest.mark.parametrize("content", ["a,b", "a,b\n", "a,b\r\n", "a,b\n\n\n", "client,a,b\n"])
-def test_a_table_without_clients(read, content):
-    bids = read(content)
-    assert bids.shape == (0, 2)
-    assert bids.tasks == ("a", "b")
+def test_a_table_without_clients_is_refused(read, content):
+    message = one_line(InputError, lambda: read(content))
+    assert message == "bids.csv: has no bids; after line 1 there must be a line for each client"
 
 
 def test_quoted_cells_may_hold_commas_quotes_and_line_breaks(read):
