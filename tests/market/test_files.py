@@ -234,7 +234,7 @@ amounts = st.sampled_from([0.0, 0.1, 1e-300, 1e300, no]) | st.floats(0, 1e6)
 @quick
 @given(data=st.data(), S=st.integers(1, 3), dialect=st.sampled_from(["\n", "\r\n"]))
 def test_whatever_the_csv_module_writes_is_read_back(read, data, S, dialect):
-    unique = {"unique": True, "max_size": 6}
+    unique = {"unique": True, "min_size": 1, "max_size": 6}
     clients = data.draw(st.lists(names.filter(lambda name: name and name[0].isalpha()), **unique))
     tasks = [f"t{s},\"'" if data.draw(st.booleans()) else f"t{s}" for s in range(S)]
     rows = [data.draw(st.lists(amounts, min_size=S, max_size=S)) for _ in clients]
