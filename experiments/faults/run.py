@@ -33,8 +33,8 @@ from mmfl.faults.values import SignFlipped
 from mmfl.report import Curves, Differences, Results, Variant, data, paired, quantities
 from mmfl.report.statistics import Quantity, spread
 from mmfl.runs import RunStore
+from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.faults import counts, longest, tallies
-from mmfl.runs.store import unpack_assignments
 
 __all__ = ["main"]
 

@@ -35,11 +35,11 @@ def mistake(call):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((), "--budget is needed for max_min_fair"),
-        (("-b", "0"), "--budget must be greater than 0, got 0.0"),
-        (("-b", "-1"), "--budget must be greater than 0, got -1.0"),
-        (("-b", "nan"), "--budget must be a finite number, got nan"),
-        (("-b", "inf"), "--budget must be a finite number, got inf"),
+        ((), "max_min_fair needs a budget: add --budget, such as --budget 29"),
+        (("-b", "0"), "--budget must be a finite number greater than 0, got 0"),
+        (("-b", "-1"), "--budget must be a finite number greater than 0, got -1"),
+        (("-b", "nan"), "--budget must be a finite number greater than 0, got nan"),
+        (("-b", "inf"), "--budget must be a finite number greater than 0, got inf"),
         (
             ("-b", "1", "-m", "gm_fair"),
             "--mechanism: 'gm_fair' is unknown; did you mean 'gmm_fair'?",
@@ -50,9 +50,15 @@ def mistake(call):
         (("-b", "1", "-m", "gmm_fair", "--integer"), "--integer: gmm_fair has no fractional"),
         (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share', got 'first'"),
         (("-b", "1", "--threshold", "2"), "--threshold: max_min_fair has no threshold"),
-        (("-m", "value_threshold"), "--threshold is needed for value_threshold"),
+        (
+            ("-m", "value_threshold"),
+            "value_threshold needs the price that it posts: add --threshold, such as",
+        ),
         (("-m", "value_threshold", "-b", "1"), "--budget: value_threshold has no budget"),
-        (("-m", "value_threshold", "--threshold", "0"), "--threshold must be greater than 0, got"),
+        (
+            ("-m", "value_threshold", "--threshold", "0"),
+            "--threshold must be a finite number greater than 0, got",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "check"])
@@ -69,13 +75,19 @@ def test_a_wrong_option_is_one_sentence(mistake, command, options, sentence):
         (("-b", "5-1"), "--budget takes amounts like"),
         (("-b", "1-99999999"), "--budget takes amounts like"),
         (("-b", "9" * 5000 + "-1"), "--budget takes amounts like"),
-        (("-b", "0-3"), "--budget must be finite and > 0, got 0"),
-        (("-b", "nan"), "--budget must be finite and > 0, got nan"),
-        (("-b", "1,-2"), "--budget must be finite and > 0, got -2"),
+        (("-b", "0-3"), "--budget must be a finite number greater than 0, got 0"),
+        (("-b", "nan"), "--budget must be a finite number greater than 0, got nan"),
+        (("-b", "1,-2"), "--budget must be a finite number greater than 0, got -2"),
         (("-b", "1", "--threshold", "a"), "--threshold takes amounts like"),
-        (("-b", "1", "--threshold", "0"), "--threshold must be finite and > 0, got 0"),
+        (
+            ("-b", "1", "--threshold", "0"),
+            "--threshold must be a finite number greater than 0, got 0",
+        ),
         (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share'"),
-        (("-b", "1", "-m", "value_threshold"), "--threshold is needed for value_threshold"),
+        (
+            ("-b", "1", "-m", "value_threshold"),
+            "value_threshold needs the price that it posts: add --threshold, such as",
+        ),
         (("-b", "1", "-m", "gmm_fair,maxmin_fair"), "--mechanism: 'maxmin_fair' is unknown; did"),
         (("-b", "1", "-m", "gmm_fair,"), "--mechanism: '' is unknown"),
         (("-b", "1", "--out", "bids.csv/all.json"), "cannot write 'bids.csv/all.json': "),
@@ -138,7 +150,7 @@ def test_wrong_usage_exits_with_2_and_shows_the_usage(call, arguments):
 
 
 def test_a_seed_is_refused_where_nothing_is_drawn(mistake, small_toml):
-    said = "nothing is drawn; the file has the bids"
+    said = "the file holds the bids, so nothing is drawn"
     assert mistake("run", "bids.csv", "-b", "1", "--seed", "1") == f"--seed: {said}"
     assert mistake("compare", "bids.csv", "-b", "1", "--seeds", "0-1") == f"--seeds: {said}"
     Path("plain.toml").write_text(small_toml)

@@ -149,7 +149,7 @@ def test_check_trains_nothing_and_writes_nothing(call, config):
     code, out, err = call("check", config)
     assert (code, err) == (0, "")
     assert "task dense" in out
-    assert "fine; 2 tasks, 10 clients of which 8 are active in round 1, 3 rounds" in out
+    assert "is valid: 2 tasks, 10 clients of which 8 are active in round 1, 3 rounds" in out
     assert [p for p in sorted(Path().rglob("*")) if "__pycache__" not in p.parts] == before
 
 
@@ -222,7 +222,7 @@ def test_a_taken_folder_and_a_missing_run_are_one_sentence(call, config):
     code, _, err = call("run", config, "--out", "taken")
     assert code == 2
     assert "'taken' exists already" in one_sentence(err)
-    assert "holds no run" in one_sentence(call("status", "nowhere")[2])
+    assert "'nowhere' does not exist" in one_sentence(call("status", "nowhere")[2])
 
 
 def test_a_model_that_raises_costs_turns_not_the_run(call, config):
@@ -230,8 +230,8 @@ def test_a_model_that_raises_costs_turns_not_the_run(call, config):
         "run", config, "--allow-imports", "--set", "tasks.dense.model.kind=oddmodels:Raises"
     )
     assert code == 1
-    reason = "client turns failed, most often for this: raised: ValueError: not today"
-    never = "task 'dense' never trained: all 7 turns failed, most often for this: raised: "
+    reason = "client turns failed; most common reason: raised: ValueError: not today"
+    never = "task 'dense' never trained: all 7 turns failed; most common reason: raised: "
     assert one_sentence(err).startswith(f"mmfl: {never}ValueError: not today")
     assert reason in out
     assert never in out

@@ -84,13 +84,13 @@ def test_the_same_command_again_runs_nothing_and_draws_the_same(call, config):
     before, picture = files(folder), (folder / "comparison.png").read_bytes()
     code, out, err = call("compare", config, *VARY)
     assert (code, err) == (0, "")
-    assert out.startswith("4 of 4 runs are there already\n")
+    assert out.startswith("4 of 4 runs are finished already\n")
     assert "run 1/4" not in out
     assert files(folder) == before
     assert (folder / "comparison.png").read_bytes() == picture
     code, out, _ = call("compare", config, *VARY[:3], "0-2")
     assert code == 0
-    assert out.startswith("4 of 6 runs are there already\nrun 5/6  fed_fair, seed 2")
+    assert out.startswith("4 of 6 runs are finished already\nrun 5/6  fed_fair, seed 2")
     assert {path: time for path, time in files(folder).items() if path in before} == before
 
 
@@ -100,7 +100,7 @@ def test_another_experiment_goes_to_a_folder_of_its_own_or_is_refused(call, conf
     other = ("compare", config, *VARY, "--set", "local.lr=0.5", "-q")
     code, out, err = call(*other)
     assert (code, out) == (0, "")
-    assert sentence(err).startswith("mmfl: passing over runs/fair-compare: 'runs/fair-compare/")
+    assert sentence(err).startswith("mmfl: skipping runs/fair-compare: 'runs/fair-compare/")
     assert sorted(p.name for p in Path("runs").iterdir()) == ["fair-compare", "fair-compare-2"]
     code, out, err = call(*other, "--out", "runs/fair-compare")
     assert (code, out) == (2, "")
@@ -234,13 +234,13 @@ def test_control_c_ends_it_and_the_same_command_goes_on(call, config):
         out, err = process.communicate()
         assert process.returncode == 130, (out, err)
     assert err == (
-        "mmfl: stopped (what is finished is kept in here; the same command goes on from there)\n"
+        "mmfl: stopped (finished runs are in here; run the same command again to resume)\n"
     )
     assert "picture" not in out
     before = {p: t for p, t in files(Path("here")).items() if "seed-0" in p.parts}
     code, out, err = call(*many)
     assert (code, err) == (0, "")
-    kept = int(out.split(" of 8 runs are there already")[0])
+    kept = int(out.split(" of 8 runs are finished already")[0])
     assert 1 <= kept < 8
     assert f"run {kept + 1}/8" in out
     assert {p: t for p, t in files(Path("here")).items() if "seed-0" in p.parts} == before

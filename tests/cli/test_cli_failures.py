@@ -45,7 +45,7 @@ class Net(nn.Linear):
         return super().forward(x)
 """
 NEVER = "task 'a' never trained with seeds 0, 1: all"
-WHY = "turns failed, most often for this: raised: ValueError: not today"
+WHY = "turns failed; most common reason: raised: ValueError: not today"
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_turns_that_failed_are_counted_by_variant(call, config):
     shown, text, found = texts(out)
     failed = found["variants"][1]["failed_turns"]
     assert found["variants"][0]["failed_turns"] == {"a": 0, "b": 0}
-    said = f"dropout=0.5: {sum(failed.values())} of 24 turns failed, most often for this: dropout"
+    said = f"dropout=0.5: {sum(failed.values())} of 24 turns failed; most common reason: dropout"
     for table in (shown, text, " ".join(found["remarks"])):
         assert said in table
         assert "!" not in table

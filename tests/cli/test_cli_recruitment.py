@@ -31,8 +31,8 @@ def test_take_up_and_spend_are_shown_at_the_start_and_payments_at_the_end(call, 
     assert head.split() == ["recruited", "for", "willing", "take-up", "price", "spend"]
     assert line.split()[:3] == ["dense", "6", "3"]
     begin = next(number for number, line in enumerate(lines) if line.startswith("round 1/3"))
-    assert lines[begin - 1] == "budget_fair: 2 of 2 is promised, min take-up 3"
-    assert "budget_fair: 2 of 2 is promised, min take-up 3; 2 was paid" in lines[begin:]
+    assert lines[begin - 1] == "budget_fair: 2 of 2 is committed, min take-up 3"
+    assert "budget_fair: 2 of 2 is committed, min take-up 3; 2 was paid" in lines[begin:]
 
 
 def test_json_status_and_check_tell_of_it(call, config):
@@ -42,7 +42,7 @@ def test_json_status_and_check_tell_of_it(call, config):
     assert told["mechanism"] == "budget_fair"
     assert told["tasks"]["image"]["take_up"] == 5
     assert told["paid"] == pytest.approx(told["spent"])
-    assert "budget_fair: 2 of 2 is promised" in call("status", "out")[1]
+    assert "budget_fair: 2 of 2 is committed" in call("status", "out")[1]
     assert "recruited: dense 3, image 5 clients for 2" in call("check", config)[1]
 
 

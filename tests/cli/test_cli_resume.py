@@ -52,7 +52,7 @@ def test_a_signal_says_how_to_go_on_and_that_works(call, config, number, code, o
     process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == code
-    stopped, _, command = err.strip().partition("; go on with: ")
+    stopped, _, command = err.strip().partition("; resume with: ")
     assert stopped.startswith("mmfl: stopped after round ")
     done = int(stopped.split()[4])
     words = shlex.split(command)
@@ -61,7 +61,7 @@ def test_a_signal_says_how_to_go_on_and_that_works(call, config, number, code, o
     assert "rounds was 40" in call(*changed[1:])[2]
     again = subprocess.run([*MMFL, *words[1:], "--json"], capture_output=True, text=True)
     assert again.returncode == 0
-    assert again.stderr.splitlines()[0].endswith(f" goes on after round {done}")
+    assert again.stderr.splitlines()[0].endswith(f" after round {done}")
     assert len(again.stderr.splitlines()) == 40 - done + 1
     straight = result(call, config, *sets, "--out", "straight")
     assert json.loads(again.stdout)["fingerprint"] == straight["fingerprint"]
@@ -71,14 +71,14 @@ def test_resume_starts_goes_on_and_is_done(call, config):
     command = ("run", config, "--resume", "--out", "run")
     code, first, err = call(*command)
     assert (code, err) == (0, "")
-    assert "goes on" not in first
+    assert "resuming" not in first
     code, again, err = call(*command)
     assert (code, err) == (0, "")
-    assert again.startswith("run is finished: nothing is left to do\n")
+    assert again.startswith("run is already finished\n")
     assert again.splitlines()[-1] == first.splitlines()[-1]
     code, more, err = call(*command, "--set", "rounds=5")
     assert (code, err) == (0, "")
-    assert more.startswith("run goes on after round 3\nround 4/5")
+    assert more.startswith("resuming run after round 3\nround 4/5")
 
 
 def test_without_a_folder_the_last_run_goes_on(call, config):
@@ -92,7 +92,9 @@ def test_a_changed_experiment_is_one_sentence_and_exit_code_2(call, config):
     result(call, config, "--out", "run")
     code, out, err = call("run", config, "--out", "run", "--resume", "--set", "seed=5")
     assert (code, out) == (2, "")
-    assert err.startswith("mmfl: 'run' cannot go on with a changed experiment: seed was 1 and is 5")
+    assert err.startswith(
+        "mmfl: 'run' cannot be resumed with a changed experiment: seed was 1 and is 5"
+    )
     assert err.count("\n") == 1
 
 
@@ -103,12 +105,12 @@ def test_status_says_how_to_go_on_and_that_works(call, config):
     code, out, err = call("status", "a run")
     assert (code, err) == (0, "")
     said, _, command = out.splitlines()[-1].partition(": ")
-    assert said == "it can go on after round 1"
+    assert said == "resume after round 1 with"
     words = shlex.split(command)
     assert words[0] == "mmfl"
     assert call(*words[1:])[0] == 0
     assert mmfl.Run.load("a run").status == "finished"
-    assert "go on" not in call("status", "a run")[1]
+    assert "resume" not in call("status", "a run")[1]
 
 
 def test_status_says_that_imports_must_be_allowed_where_they_must(call, config):

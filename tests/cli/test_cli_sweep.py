@@ -102,7 +102,7 @@ def test_however_it_is_ended_its_runs_are_stopped(config, tmp_path, number, code
             assert pipe.read() == ""  # nobody has it open any more
         _, err = process.communicate()
     assert process.returncode == code
-    kept = "(what is finished is kept in here; the same command goes on from there)"
+    kept = "(finished runs are in here; run the same command again to resume)"
     assert err == ("" if number == signal.SIGKILL else f"mmfl: stopped {kept}\n")
     assert statuses() == ["stopped", "stopped"]
 

@@ -56,7 +56,7 @@ def test_what_is_damaged_is_named_with_exit_code_1(call, small, run):
 def test_what_is_no_run_is_one_sentence(call):
     assert call("verify", "nowhere") == (
         *(2, ""),
-        "mmfl: 'nowhere' holds no run (it has no run.sqlite)\n",
+        "mmfl: 'nowhere' does not exist\n",
     )
 
 

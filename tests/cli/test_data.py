@@ -105,7 +105,7 @@ def test_fetch_prints_plain_lines_when_piped(call, publisher):
     assert lines[0].startswith("tiny: 4 files, 0.5 MB, from 127.0.0.1:")
     assert lines[1] == f"{BIG}: 0 of {size:,} bytes"
     assert f"{BIG}: {size:,} of {size:,} bytes" in lines
-    assert lines[-2].startswith("tiny: fine, sha256 ")
+    assert lines[-2].startswith("tiny: ok, sha256 ")
     assert lines[-1] == "letters: comes with mmfl, there is nothing to fetch"
     assert Path("cache/mmfl/tiny.npz").is_file()
     assert call("data", "verify", "tiny")[0] == 0
@@ -167,7 +167,7 @@ def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(call, publisher):
             break
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err == "mmfl: stopped (the same command goes on from here)\n"
+    assert err == "mmfl: stopped (run the same command again to resume)\n"
     part = Path(f"here/.fetch/tiny/{BIG}.part")
     assert part.read_bytes() == FILES[BIG][:262_144]
     publisher.hold = None
@@ -179,7 +179,7 @@ def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(call, publisher):
 def test_on_a_terminal_there_are_bars(publisher, on_terminal):
     shown = on_terminal(alone(publisher, "here"))
     assert "━" in shown
-    assert "tiny: fine, sha256" in shown
+    assert "tiny: ok, sha256" in shown
 
 
 # verify
@@ -193,9 +193,9 @@ def test_verify_reads_the_folder_and_the_embedded_sets(call, publisher):
     said = dict(line.split(": ", 1) for line in out.splitlines())
     assert set(said) == {"tiny", "mine", "letters", "mnist_small", "fashion_mnist_small"}
     content = CATALOGUE["tiny"].content
-    assert said["tiny"] == f"fine, sha256 {content}, tiny.npz"
+    assert said["tiny"] == f"ok, sha256 {content}, tiny.npz"
     assert said["mine"] == f"obeys the rules, not in the catalogue, sha256 {content}, mine.npz"
-    assert said["letters"] == f"fine, sha256 {CATALOGUE['letters'].content}, comes with mmfl"
+    assert said["letters"] == f"ok, sha256 {CATALOGUE['letters'].content}, comes with mmfl"
 
 
 def test_verify_ends_with_1_if_something_is_wrong(call, publisher):
@@ -210,8 +210,8 @@ def test_verify_ends_with_1_if_something_is_wrong(call, publisher):
     assert f"instead of {CATALOGUE['tiny'].content}, tiny.npz" in said["tiny"]
     assert said["letters"].startswith("WRONG: x_train has shape (600, 28, 28) instead of ")
     assert "has no array 'y_train'" in said["mine"]
-    assert "is no npz file" in said["half"]
-    assert said["mnist_small"].startswith("fine")
+    assert "is not a valid npz file" in said["half"]
+    assert said["mnist_small"].startswith("ok")
     assert call("data", "verify", "mnist_small", "--data-dir", ".")[0] == 0
 
 
@@ -220,7 +220,7 @@ def test_verify_says_what_it_could_not_compare(call, publisher, monkeypatch):
     monkeypatch.setitem(CATALOGUE, "tiny", with_content(tiny(publisher.address), None))
     code, out, _ = call("data", "verify", "tiny", "--data-dir", ".")
     assert code == 0
-    assert out.startswith("tiny: counts, shape and classes are fine, sha256 ")
+    assert out.startswith("tiny: counts, shape and classes are ok, sha256 ")
 
 
 def test_verify_of_a_name_that_is_not_here_is_one_sentence(call, publisher):

@@ -117,7 +117,7 @@ def test_the_permission_ends_with_its_block(own: str) -> None:
         ("{own}_missing:X", "cannot import '{own}_missing:X': ModuleNotFoundError"),
         (":X", "cannot import ':X'"),
         ("{own}:", "cannot import '{own}:'"),
-        ("{own}:Flat", "'{own}:Flat' is no shape: it has no 'area'"),
+        ("{own}:Flat", "'{own}:Flat' is not a valid shape: it has no 'area'"),
     ],
 )
 def test_an_import_path_must_lead_to_a_member(own: str, path: str, message: str) -> None:

@@ -218,7 +218,7 @@ def test_a_state_is_not_continued_with_other_bids():
     ("text", "said"),
     [
         ("client,a,b\n0,1,1\n", "bids.csv: has no column for task 'c'"),
-        ("client,a,b,c,d\n0,1,1,1,1\n", "bids.csv: column 'd' is no task; known: a, b, c"),
+        ("client,a,b,c,d\n0,1,1,1,1\n", "bids.csv: column 'd' is not a task; known: a, b, c"),
         ("client,a,b,c\n12,1,1,1\n", "client 12 is none of the experiment's (0 to 11)"),
         ("client,a,b,c\nanna,1,1,1\n", "client 'anna' is none of the experiment's"),
         ("client,a,b,c\n0,1,1,1\nx3,1,1,1\n", "client 'x3' is none of the experiment's"),

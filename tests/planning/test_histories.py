@@ -104,7 +104,7 @@ def test_a_folder_of_runs_is_all_of_them_and_they_tell_beta(tmp_path, made):
 def test_what_is_no_run_and_a_run_without_rounds_are_refused(tmp_path, made):
     (tmp_path / "empty").mkdir()
     assert "holds no run" in one_line(StoreError, lambda: learnt(made, [tmp_path / "empty"]))
-    assert "holds no run" in one_line(StoreError, lambda: learnt(made, [tmp_path / "nowhere"]))
+    assert "does not exist" in one_line(StoreError, lambda: learnt(made, [tmp_path / "nowhere"]))
     none = stored(tmp_path / "none", made, rounds=0)
     assert "no finished round yet" in one_line(StoreError, lambda: learnt(made, [none]))
     (tmp_path / "none" / "experiment.toml").write_text("rounds = = 2")

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mmfl.errors import InputError
-from mmfl.report import Differences, Results, Variant, data, quantities
+from mmfl.report import Differences, Remark, Results, Variant, data, quantities
 from mmfl.report.statistics import rounds_to
 from support.helpers import one_line
 from support.made_runs import curves, made, three
@@ -196,3 +196,15 @@ def test_bad_input_is_one_sentence():
     assert "same tasks" in one_line(InputError, lambda: Results([x, made("y", 3)]))
     other = Variant("other", {9: x.runs[0]})
     assert "seed in common" in one_line(InputError, lambda: Differences([x, other]))
+
+
+def test_a_variant_that_failed_does_not_win():
+    fair, even = uniform_and_fair()
+    best = Variant("best", {s: curves([[0.1, 0.1], [0.95, 0.95]]) for s in range(3)})
+    about = [Remark("best", "the run with seed 3 failed: no reason", serious=True)]
+    lines = printed(Results([fair, best, even], about=about), 120).splitlines()
+    assert lines[2].startswith("best !")
+    assert "*" not in lines[2]
+    alone = printed(Results([fair, even]), 120).splitlines()
+    assert [lines[1].count("*"), lines[3].count("*")] == [alone[1].count("*"), alone[2].count("*")]
+    assert "*" not in "".join(printed(Results([fair, best], about=about), 120).splitlines()[1:3])

@@ -75,7 +75,7 @@ def test_a_file_that_was_edited_in_between_is_refused(often, key):
     CHANGES[key]()
     again = Experiment.from_toml(often.to_toml())
     said = one_line(StoreError, lambda: mmfl.run(again, "run", resume=True))
-    assert f"was begun with other data for {key}, so it cannot go on" in said
+    assert f"was started with other data for {key}, so it cannot be resumed" in said
     assert again.lineage != lineage
     for name, content in kept.items():
         Path(name).write_bytes(content)

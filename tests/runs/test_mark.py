@@ -169,7 +169,7 @@ def test_a_file_of_absurd_size_among_checkpoints_is_not_read(small):
         next(rounds)
     (model,) = Path("run/checkpoints").glob("model-dense.*")
     os.truncate(model, 1 << 42)  # it would take an hour
-    with pytest.warns(MmflWarning, match="from the beginning"):
+    with pytest.warns(MmflWarning, match="from the start"):
         assert mmfl.run(experiment, "run", resume=True).status == "finished"
 
 

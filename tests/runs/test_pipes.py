@@ -112,7 +112,7 @@ def test_the_same_in_an_unfinished_run(unfinished, small, monkeypatch, capsys, n
     if ended.value.code:
         assert len(err.splitlines()) == 1
     else:
-        assert "it can go on after round 1" in out
+        assert "resume after round 1 with" in out
     for act in (
         lambda: verify("run"),
         lambda: holds(Path("run"), small, Hashes(None)),

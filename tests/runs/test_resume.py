@@ -150,7 +150,7 @@ def test_without_a_whole_checkpoint_it_starts_again_and_says_so(often, how):
     *_, folder, _ = copies(often, Path("straight"))
     for path in folder.glob("checkpoints/*"):
         path.unlink() if how == "gone" else path.write_bytes(b"")
-    with pytest.warns(MmflWarning, match="goes on from the beginning"):
+    with pytest.warns(MmflWarning, match="resumes from the start"):
         run = mmfl.run(often, folder, resume=True)
     assert run.fingerprint == Run.load("straight").fingerprint
     assert told(folder) == told(Path("straight"))
@@ -162,7 +162,7 @@ def test_rounds_that_a_power_cut_took_from_the_database_are_done_again(often):
         path.unlink()
     for path in earlier.glob("run.sqlite*"):
         shutil.copy(path, folder)
-    with pytest.warns(MmflWarning, match="does not have, so the run goes on from the one of round"):
+    with pytest.warns(MmflWarning, match="does not have, so the run resumes from the one of round"):
         run = mmfl.run(often, folder, resume=True)
     assert run.fingerprint == Run.load("straight").fingerprint
     assert told(folder) == told(Path("straight"))

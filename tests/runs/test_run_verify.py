@@ -177,8 +177,8 @@ def test_a_noted_checkpoint_outside_of_the_directory_is_not_opened(run, small, e
 
 
 def test_what_is_no_run_is_one_sentence(tmp_path):
-    for name in ("nowhere", "."):
-        assert "holds no run" in one_line(StoreError, lambda: verify(name))  # noqa: B023
+    assert one_line(StoreError, lambda: verify("nowhere")) == "'nowhere' does not exist"
+    assert "holds no run" in one_line(StoreError, lambda: verify("."))
 
 
 def test_a_run_made_longer_is_verified(small):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from typing import TextIO
 
 import typer
@@ -11,8 +12,21 @@ import typer
 from mmfl import __version__
 from mmfl.cli import auction, check, compare, data, plan, profile, run, status, verify
 from mmfl.cli.commands import ExperimentCommand
-from mmfl.cli.streams import complain, drop_output, escape_letters, flush, name_options, why
+from mmfl.cli.streams import (
+    CLOSED,
+    ClosedOutputError,
+    complain,
+    drop_output,
+    escape_letters,
+    find_terminals,
+    flush,
+    leave_terminals,
+    name_options,
+    watch_output,
+    why,
+)
 from mmfl.errors import MmflError, MmflWarning, printable
+from mmfl.system.interrupts import interruptible
 from mmfl.system.memory import ran_out
 from mmfl.system.standard import open_standard_files
 
@@ -73,23 +87,35 @@ def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and exit code 2."""
     warnings.showwarning = _show_warning
     warnings.simplefilter("default", MmflWarning)  # to be told, whatever PYTHONWARNINGS says
+    with interruptible(partial(leave_terminals, find_terminals())) as signals:
+        try:
+            sys.exit(_exit_code())
+        except (SystemExit, KeyboardInterrupt):
+            if signals.interrupt is not None:
+                sys.exit(signals.interrupt.exit_code)
+            raise
+
+
+def _exit_code() -> int:
+    """Run a command; the exit code, unless it is raised as `SystemExit`."""
     try:
         open_standard_files()
         escape_letters()
-        try:
-            app()
-        finally:
-            flush()
+        with watch_output():
+            try:
+                app()
+            finally:
+                flush()
     except MmflError as error:
         complain(name_options(str(error)))
-        sys.exit(2)
+        return 2
     except MemoryError as error:
         complain(str(ran_out(error)))
-        sys.exit(2)
-    except BrokenPipeError:  # whoever read our output has gone: say no more
-        drop_output()
-        sys.exit(1)
+        return 2
+    except ClosedOutputError:
+        return CLOSED
     except OSError as error:
         complain(why(error))
         drop_output()
-        sys.exit(2)
+        return 2
+    return 0

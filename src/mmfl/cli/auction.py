@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Auctions: run one, compare them, check one.", no_args_is_help=True)
+app = typer.Typer(help="Run, compare and check auctions.", no_args_is_help=True)
 
 Table = Annotated[
     Path,
@@ -31,19 +31,24 @@ Table = Annotated[
 Kind = Annotated[
     str | None,
     typer.Option(
-        "--mechanism", "-m", metavar="KIND", help="Which auction; by default max_min_fair."
+        "--mechanism", "-m", metavar="KIND", help="Which auction (default: max_min_fair)."
     ),
 ]
-Budget = Annotated[float | None, typer.Option("--budget", "-b", help="What may be spent in all.")]
+Budget = Annotated[float | None, typer.Option("--budget", "-b", help="The total budget.")]
 Payment = Annotated[
     str | None,
-    typer.Option(metavar="RULE", help="critical (default) or share; budget_fair, max_min_fair."),
+    typer.Option(
+        metavar="RULE",
+        help="Payment rule of budget_fair and max_min_fair: critical (default) or share.",
+    ),
 ]
-Integer = Annotated[bool, typer.Option("--integer", help="No fractional clients (max_min_fair).")]
-Threshold = Annotated[float | None, typer.Option(help="The posted price of value_threshold.")]
+Integer = Annotated[
+    bool, typer.Option("--integer", help="Recruit no fractional clients (max_min_fair).")
+]
+Threshold = Annotated[float | None, typer.Option(help="The price that value_threshold posts.")]
 Seed = Annotated[
     int | None,
-    typer.Option(help="Of random_within_budget's order, and of simulated bids.", min=0),
+    typer.Option(help="Seed of simulated bids, and of the order in random_within_budget.", min=0),
 ]
 
 
@@ -57,7 +62,7 @@ def run(
     threshold: Threshold = None,
     seed: Seed = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write who is recruited for what and paid how much (CSV).")
+        Path | None, typer.Option(help="Write winners and payments to this CSV file.")
     ] = None,
     force: Force = False,
     figure: Figure = None,
@@ -98,29 +103,28 @@ def run(
 def compare(
     bids: Table,
     budget: Annotated[
-        str, typer.Option("--budget", "-b", metavar="LIST", help="Such as 10,20,29 or 1-60.")
+        str,
+        typer.Option("--budget", "-b", metavar="LIST", help="Budgets, such as 10,20,29 or 1-60."),
     ],
     mechanism: Annotated[
         str | None,
-        typer.Option("--mechanism", "-m", metavar="LIST", help="Some of them; by default all."),
+        typer.Option("--mechanism", "-m", metavar="LIST", help="Which auctions (default: all)."),
     ] = None,
     payment: Payment = None,
     threshold: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Posted prices, such as 0.4,0.6; by default none."),
+        typer.Option(metavar="LIST", help="Prices that value_threshold posts, such as 0.4,0.6."),
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Of simulated bids, such as 0-4.")
+        str | None, typer.Option(metavar="LIST", help="Seeds of simulated bids, such as 0-4.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write all results as JSON into this file.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write all results to this JSON file.")] = None,
     force: Force = False,
     figure: Figure = None,
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
-    """Run all auctions with several budgets, side by side."""
+    """Run all auctions with several budgets and compare them side by side."""
     from json import dumps
 
     from mmfl.cli.auction_input import Source, amounts, contenders
@@ -172,15 +176,18 @@ def check(
     threshold: Threshold = None,
     seed: Seed = None,
     users: Annotated[
-        int, typer.Option(help="How many clients' lies are searched; 0: everybody's.", min=0)
+        int, typer.Option(help="For how many clients to search for lies; 0: all.", min=0)
     ] = 20,
     tries: Annotated[
-        int, typer.Option(help="How many bids of a client and task are tried, about.", min=32)
+        int, typer.Option(help="About how many bids to try for each client and task.", min=32)
     ] = 400,
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
-    """Verify an outcome, and search for lies that pay (the bids are taken as true costs)."""
+    """Verify an outcome and search for lies that pay (bids are taken to be the true costs).
+
+    The exit code is 1 if the auction overspends, or pays a client less than it bid.
+    """
     from mmfl.cli.auction_input import Options, Source, kind_of
     from mmfl.cli.views.auction import audit_data, progress, show_audit
     from mmfl.market import audit

@@ -21,6 +21,12 @@ __all__ = ["FIXED", "Options", "Source", "amounts", "contenders", "kind_of", "nu
 FIXED = ("budget_fair", "greedy_within_budget", "random_within_budget")
 """Mechanisms that give each task a fixed share of the budget."""
 
+_MISSING = {
+    "budget": "{} needs a budget: add --budget, such as --budget 29",
+    "threshold": "{} needs the price that it posts: add --threshold, such as --threshold 0.5",
+}
+"""What to say if an option of a mechanism is not given."""
+
 _ORDER = (
     "max_min_fair",
     "gmm_fair",
@@ -62,10 +68,12 @@ class Options:
                 raise InputError(f"--{name}: {kind} has no {name}")
         if self.integer and "fractional" not in known:
             raise InputError(f"--integer: {kind} has no fractional clients anyway")
+        _check_amount(self.budget, "--budget")
+        _check_amount(self.threshold, "--threshold")
         options = {**(own or {}), **{k: v for k, v in given.items() if v is not None}}
         for name in ("budget", "threshold"):
             if name in known and name not in options:
-                raise InputError(f"--{name} is needed for {kind}")
+                raise InputError(_MISSING[name].format(kind))
         if self.integer:
             options["fractional"] = False
         if "seed" in known and self.seed is not None:
@@ -125,7 +133,7 @@ class Source:
     def bids(self, seed: int | None, *, needed: bool) -> Bids:
         """The bids; `needed`: whether a seed is of use though the bids are given."""
         if self._given and seed is not None and not needed:
-            raise InputError("--seed: nothing is drawn; the file has the bids")
+            raise InputError("--seed: the file holds the bids, so nothing is drawn")
         if self.market is None:
             return read_bids(self.path)
         return self._drawn(self.market.seed if seed is None else seed)
@@ -133,7 +141,7 @@ class Source:
     def tables(self, seeds: str | None) -> dict[int | None, Bids]:
         """Bids by seed; those of a CSV file have none."""
         if self._given and seeds is not None:
-            raise InputError("--seeds: nothing is drawn; the file has the bids")
+            raise InputError("--seeds: the file holds the bids, so nothing is drawn")
         if self.market is None:
             return {None: read_bids(self.path)}
         numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
@@ -156,7 +164,7 @@ def contenders(
     prices = amounts(threshold, "--threshold") if threshold is not None else []
     wanted = list(_ORDER) if kinds is None else [kind.strip() for kind in kinds.split(",")]
     if prices and "value_threshold" not in wanted:
-        raise InputError("--threshold: value_threshold is none of the mechanisms")
+        raise InputError("--threshold: value_threshold is not among the mechanisms")
     if payment is not None and not {"budget_fair", "max_min_fair"} & set(wanted):
         raise InputError("--payment: none of the mechanisms has a choice of payment")
     found: dict[str, Mechanism] = {}
@@ -165,7 +173,7 @@ def contenders(
             raise InputError(f"--mechanism: {kind} is named twice")
         if kind == "value_threshold":
             if kinds and not prices:
-                raise InputError("--threshold is needed for value_threshold")
+                raise InputError(_MISSING["threshold"].format(kind))
             found |= {f"value_threshold {p:g}": ValueThreshold(p) for p in prices}
             continue
         rule = payment if kind in ("budget_fair", "max_min_fair") else None
@@ -179,9 +187,14 @@ def amounts(text: str, option: str) -> list[float]:
     """Amounts from "10,20,29", "1-60" (whole steps) or both."""
     found = numbers(text, option, "amounts like 10,20,29 or 1-60")
     for amount in found:
-        if not 0 < amount < float("inf"):
-            raise InputError(f"{option} must be finite and > 0, got {amount:g}")
+        _check_amount(amount, option)
     return found
+
+
+def _check_amount(amount: float | None, option: str) -> None:
+    """Refuse what no budget or price can be."""
+    if amount is not None and not 0 < amount < float("inf"):
+        raise InputError(f"{option} must be a finite number greater than 0, got {amount:g}")
 
 
 def numbers(text: str, option: str, such: str) -> list[float]:

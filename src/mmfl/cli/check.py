@@ -80,7 +80,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
             stacklevel=2,
         )
     lines.append(
-        f"{config}: fine; {len(params)} tasks, {population.count} clients of which "
+        f"{config} is valid: {len(params)} tasks, {population.count} clients of which "
         f"{population.turnout(1)} are active in round 1, {experiment.rounds} rounds"
     )
     return lines

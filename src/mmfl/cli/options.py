@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mmfl.cli.streams import complain
 from mmfl.errors import MmflError, ResourceError
 from mmfl.system.memory import ran_out
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Config = Annotated[
-    Path, typer.Argument(help="The experiment, a TOML file.", show_default=False, readable=False)
+    Path, typer.Argument(help="The experiment (a TOML file).", show_default=False, readable=False)
 ]
 Sets = Annotated[
     list[str] | None,
@@ -39,16 +39,20 @@ Sets = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder of npz data sets; by default MMFL_DATA, else a cache."),
+    typer.Option(
+        "--data-dir", help="Folder of npz data sets (default: MMFL_DATA, or else a cache)."
+    ),
 ]
 AllowImports = Annotated[
     bool,
-    typer.Option("--allow-imports", help="Let the experiment name classes of yours (module:Name)."),
+    typer.Option(
+        "--allow-imports", help="Let the experiment import your own classes (module:Name)."
+    ),
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing (but JSON, if asked for).")
+    bool, typer.Option("--quiet", "-q", help="Print nothing, or only the JSON of --json.")
 ]
 
 
@@ -69,37 +73,13 @@ def about(file: Path) -> Iterator[None]:
 def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
     """Ctrl-C, SIGTERM and SIGHUP end what is in this block with one sentence.
 
-    The exit code is 130, 143 or 129. Where SIGHUP is ignored (``nohup``), it stays so.
+    The exit code is 130, 143 or 129. `message` is called after everything is closed.
     """
-    hangup = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, hangup)}
-    if hangup != signal.SIGTERM and before[hangup] is signal.SIG_IGN:
-        del before[hangup]
-    terminals = [number for number in (1, 2) if os.isatty(number)]
-
-    def stop(number: int, frame: object) -> None:
-        for other in before:  # once is enough: a closing terminal may send it twice
-            signal.signal(other, signal.SIG_IGN)
-        _leave_dead(terminals)
-        raise KeyboardInterrupt(number)
-
-    for number in before:
-        signal.signal(number, stop)
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        typer.echo(f"mmfl: stopped {message()}", err=True)
-        raise typer.Exit(128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-
-
-def _leave_dead(terminals: Sequence[int]) -> None:
-    """Write no more to a terminal that was closed, which would be an error."""
-    for number in terminals:
-        if not os.isatty(number):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+        complain(f"stopped {message()}")
+        raise typer.Exit(getattr(interrupt, "exit_code", 130)) from None
 
 
 def allowed(imports: bool, config: Path) -> bool:

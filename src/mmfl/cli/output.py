@@ -18,8 +18,10 @@ from mmfl.errors import InputError, StoreError
 
 __all__ = ["Figure", "Force", "check_figure", "check_out", "output"]
 
-Force = Annotated[bool, typer.Option("--force", help="Replace files that exist (never the input).")]
-Figure = Annotated[Path | None, typer.Option(help="Draw a figure: .png, .svg or .pdf.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files (never the input).")]
+Figure = Annotated[
+    Path | None, typer.Option(help="Draw a figure to this file: .png, .svg or .pdf.")
+]
 
 
 def check_out(path: Path | None, *, inputs: Iterable[Path], force: bool) -> None:

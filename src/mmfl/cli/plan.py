@@ -30,18 +30,22 @@ def plan(
     config: Config,
     alpha: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Of the allocator, such as 1,2,3,5; else its own."),
+        typer.Option(
+            metavar="LIST", help="Alphas of the allocator, such as 1,2,3,5 (default: its own)."
+        ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", "-b", metavar="LIST", help="Of the auction, such as 10,20,29."),
+        typer.Option(
+            "--budget", "-b", metavar="LIST", help="Budgets of the auction, such as 10,20,29."
+        ),
     ] = None,
     run: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DIR",
-            help="A run, or a folder of mmfl compare, whose curves tell how hard each task is "
-            "after so much work (repeatable).",
+            help="A run, or a folder of mmfl compare, that shows how hard each task is and how "
+            "fast it learns (repeatable).",
         ),
     ] = None,
     difficulty: Annotated[
@@ -52,17 +56,19 @@ def plan(
         str | None,
         typer.Option(
             metavar="M or TASK=M,...",
-            help="The metric to reach; by default each task's own. Needs --run.",
+            help="The metric to reach (default: each task's own target). Needs --run.",
         ),
     ] = None,
     beta: Annotated[
         float | None,
         typer.Option(
-            help="A round with n clients is worth n^BETA, 0 to 1; by default what the runs tell, "
-            "if they had different numbers of clients in a round, else 0.25.",
+            help="A round with n clients is worth n^BETA; from 0 to 1 (default: fitted to the "
+            "runs if they have rounds with different numbers of clients, else 0.25).",
         ),
     ] = None,
-    draws: Annotated[int, typer.Option(help="How often each alpha and budget is drawn.")] = 50,
+    draws: Annotated[
+        int, typer.Option(help="How many times to simulate each alpha and budget.")
+    ] = 50,
     figure: Figure = None,
     force: Force = False,
     set_: Sets = None,
@@ -70,9 +76,9 @@ def plan(
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
-    """Tell what alphas and budgets will do: clients, take-up, spend, starving, rounds to a target.
+    """Predict what alphas and budgets do: clients, take-up, spend, starved tasks, rounds needed.
 
-    Trains nothing: the round loop runs with an engine that looks results up.
+    Trains nothing: the rounds are simulated.
     """
     from mmfl.cli.auction_input import amounts, numbers
     from mmfl.cli.views.auction import progress

@@ -29,7 +29,7 @@ def profile(
     config: Config,
     set_: Sets = None,
     rounds: Annotated[
-        int, typer.Option(min=2, help="How many rounds to run; the first one is not counted.")
+        int, typer.Option(min=2, help="How many rounds to run; the first is not counted.")
     ] = 4,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
@@ -41,7 +41,7 @@ def profile(
 
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
-    with stopped_by_signals(lambda: "while measuring; nothing was kept"):
+    with stopped_by_signals(lambda: "while measuring; nothing was saved"):
         found = profile_run(experiment, rounds=rounds, data_dir=data_dir)
     if json:
         import json as format_
@@ -60,7 +60,7 @@ def _show(found: Profile, config: str) -> None:
     console.print(
         f"a round takes {shares.whole:.3g} s with {found.workers} workers "
         f"({found.samples / shares.whole:,.0f} training examples a second), "
-        f"the first one begins after {found.setup:.1f} s"
+        f"after {found.setup:.1f} s of set-up"
     )
     console.print(_parts(found))
     console.print("\ntraining examples a second, one worker")

@@ -19,6 +19,8 @@ from mmfl.cli.options import (
     find_modules,
     stopped_by_signals,
 )
+from mmfl.cli.streams import complain, survive_closed_output
+from mmfl.errors import MmflError
 
 __all__ = ["run"]
 
@@ -27,7 +29,7 @@ def run(
     config: Config,
     set_: Sets = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory; by default a new one in runs.")
+        Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
     ] = None,
     engine: Annotated[
         str | None, typer.Option(help="Short for --set engine.kind=...", metavar="KIND")
@@ -36,8 +38,8 @@ def run(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the run in the directory (by default the last one of this name), "
-            "after its newest checkpoint; if there is none, start it.",
+            help="Resume the run in the directory (default: the last one of this name) from its "
+            "newest checkpoint, or start it if there is no run yet.",
         ),
     ] = False,
     data_dir: DataDir = None,
@@ -45,10 +47,10 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train all tasks of an experiment, and store the run.
+    """Train all tasks of an experiment and store the run.
 
-    If every turn of a task failed, or no client could train it, the run is stored all the same and
-    the exit code is 1.
+    If a task never trained, because all its turns failed or no client could train it, the run is
+    still stored and the exit code is 1.
     """
     from mmfl.cli.views.progress import View
     from mmfl.experiment import Experiment
@@ -63,20 +65,18 @@ def run(
     stored = stored_rounds(
         experiment, wanted, data_dir=data_dir, renumber=out is None, resume=resume
     )
-    done = 0
+    survive_closed_output("standard output was closed; the run continues without it")
+    found = resume  # whether the folder holds this run, and not another one that is in the way
 
-    def when() -> str:
-        if not done:
-            return "before the first round"
-        return f"after round {done} of {experiment.rounds}; {_how_to_go_on(stored.folder)}"
+    def where() -> str:
+        return _describe_stop(stored.folder) if found else "before the first round"
 
-    with stopped_by_signals(when), view, stored:
+    with stopped_by_signals(where), view, stored:
         stored.start()
-        done = stored.after
-        view.started(stored.folder, done)
+        found = True
+        view.started(stored.folder, stored.after)
         view.recruited(stored.hiring)
         for _, record in stored:
-            done = record.round
             view.show(record)
     result = Run.load(stored.folder)
     if json:
@@ -89,13 +89,27 @@ def run(
         if turns.broken
     ]
     if failed:
-        typer.echo(f"mmfl: {'; '.join(failed)}", err=True)
+        complain("; ".join(failed))
         raise typer.Exit(1)
 
 
-def _how_to_go_on(folder: Path) -> str:
-    """The command that resumes a run: this one, with what it takes."""
+def _describe_stop(folder: Path) -> str:
+    """Where a run was stopped, as its directory has it, and the command that resumes it."""
+    from mmfl.runs import Run
+
+    try:
+        run = Run.load(folder)
+    except (MmflError, OSError):
+        return "before the first round"
+    if not run.rounds:
+        return "before the first round"
+    if not run.saved:
+        return f"after round {run.rounds} of {run.planned}, without a checkpoint"
+    return f"after round {run.saved} of {run.planned}; resume with: {_resume_command(folder)}"
+
+
+def _resume_command(folder: Path) -> str:
+    """This command, with what resuming takes."""
     given = [word for word in sys.argv[1:] if word != "--resume"]
     named = any(word == "--out" or word.startswith("--out=") for word in given)
-    words = ["mmfl", *given, "--resume", *([] if named else ["--out", str(folder)])]
-    return f"go on with: {shlex.join(words)}"
+    return shlex.join(["mmfl", *given, "--resume", *([] if named else ["--out", str(folder)])])

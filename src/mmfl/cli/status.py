@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmfl.cli.options import Json
+from mmfl.cli.streams import complain
 from mmfl.errors import StoreError
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ def status(
     folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
     json: Json = False,
 ) -> None:
-    """Show how far a run is, or how it ended; exit code 1 if it is damaged."""
+    """Show how far a run is, or how it ended.
+
+    The exit code is 1 if the run is damaged, and 2 if there is no run that can be read.
+    """
     from mmfl.runs import Run
 
     run = Run.load(folder, damaged=True)
@@ -30,8 +34,8 @@ def status(
     else:
         _show(run, folder)
     if run.damage:
-        said = StoreError(f"the run in {str(folder)!r} is damaged, do not trust it: {run.damage}")
-        typer.echo(f"mmfl: {said}", err=True)
+        damage = StoreError(f"the run in {str(folder)!r} is damaged, do not trust it: {run.damage}")
+        complain(str(damage))
         raise typer.Exit(1)
 
 
@@ -58,7 +62,7 @@ def _show(run: Run, folder: Path) -> None:
         words = ["mmfl", "run", str(config), "--resume", "--out", str(folder)]
         words += ["--allow-imports"] if _imports_code(config) else []
         where = f"after round {run.saved}" if run.saved else "from the start"
-        typer.echo(f"it can go on {where}: {shlex.join(words)}")
+        typer.echo(f"resume {where} with: {shlex.join(words)}")
 
 
 def _imports_code(config: Path) -> bool:

@@ -1,4 +1,8 @@
-"""Standard output and error: any letter can be written, and a full disk is no traceback."""
+"""Standard output and error: any letter can be written, and a full disk is no traceback.
+
+When nobody reads the output any more (``mmfl ... | head -1``), short commands end in silence, as
+Unix tools do. Commands that train go on without output: `survive_closed_output`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,122 @@ import io
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
 import typer
 
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None  # type: ignore[assignment]
+
+CLOSED = 141
+"""The exit code of a command whose output nobody reads: that of Unix tools, 128 + SIGPIPE."""
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
-__all__ = ["complain", "drop_output", "escape_letters", "flush", "name_options", "why"]
+__all__ = [
+    "CLOSED",
+    "ClosedOutputError",
+    "complain",
+    "drop_output",
+    "escape_letters",
+    "find_terminals",
+    "flush",
+    "leave_terminals",
+    "name_limit",
+    "name_options",
+    "survive_closed_output",
+    "watch_output",
+    "why",
+]
+
+
+class ClosedOutputError(Exception):
+    """Nobody reads the output any more; for an `OSError`, Typer would end with exit code 1."""
+
+
+class _Watched(io.FileIO):
+    """A standard file whose reader may go away; it then leads to the null device."""
+
+    sentence: str | None = None
+    """What to say when that happens; None: the command ends."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError as error:
+            hung_up = error.errno == errno.EIO and self.sentence is not None  # a closed terminal
+            if not hung_up and not isinstance(error, BrokenPipeError):
+                raise
+        _lead_to_null(self.fileno())
+        if self.sentence is None:
+            raise ClosedOutputError
+        if self.sentence:
+            complain(self.sentence)
+        return len(data)
+
+
+@contextmanager
+def watch_output() -> Iterator[None]:
+    """In this block, standard output and error notice when nobody reads them any more."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _watch(sys.stdout, None), _watch(sys.stderr, "")
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, ClosedOutputError):
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _watch(stream: TextIO, sentence: str | None) -> TextIO:
+    """The stream, on a file that is watched; as it is if it is no file, as in tests."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    raw = getattr(stream.buffer, "raw", stream.buffer)  # without buffer: PYTHONUNBUFFERED
+    if not isinstance(raw, io.FileIO):
+        return stream
+    stream.flush()
+    watched: Any = _Watched(raw.fileno(), "wb", closefd=False)
+    watched.sentence = sentence
+    return io.TextIOWrapper(
+        watched if raw is stream.buffer else io.BufferedWriter(watched),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+def survive_closed_output(sentence: str) -> None:
+    """From here on, go on without output when nobody reads it, and say this on standard error."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)
+    if isinstance(raw, _Watched):
+        raw.sentence = sentence
+
+
+def find_terminals() -> list[int]:
+    """Which of standard output and error are terminals."""
+    return [number for number in (1, 2) if os.isatty(number)]
+
+
+def leave_terminals(terminals: Sequence[int]) -> None:
+    """Write no more to terminals that were closed meanwhile, which would be an error."""
+    for number in terminals:
+        if not os.isatty(number):
+            _lead_to_null(number)
+
+
+def _lead_to_null(number: int) -> None:
+    """Let what is written to a file come to nothing."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)
 
 
 def escape_letters() -> None:
@@ -33,13 +146,21 @@ def drop_output() -> None:
     """Write no more to standard output, not even at exit."""
     if sys.stdout is not None:
         with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _lead_to_null(sys.stdout.fileno())
 
 
 def complain(sentence: str) -> None:
     """Say it on standard error, if that can be."""
     with suppress(OSError):
-        typer.echo(f"mmfl: {sentence}", err=True)
+        typer.echo(f"mmfl: {name_limit(sentence)}", err=True)
+
+
+def name_limit(sentence: str) -> str:
+    """A sentence about too many open files, with the limit and how to raise it."""
+    if resource is None or os.strerror(errno.EMFILE) not in sentence:
+        return sentence
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return f"{sentence} (at most {limit} files may be open here: raise the limit with ulimit -n)"
 
 
 def name_options(sentence: str) -> str:

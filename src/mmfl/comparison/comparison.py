@@ -77,6 +77,8 @@ class Comparison:
             if twin is not None:
                 raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
         self.out = Path(out)
+        if self.out.exists() and not self.out.is_dir():
+            raise InputError(f"{str(out)!r} is a file; choose a folder for the runs")
         self._data_dir = None if data_dir is None else Path(data_dir)
         hashes = Hashes(self._data_dir)
         runs, kept = [], []

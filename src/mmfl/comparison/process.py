@@ -34,10 +34,9 @@ from mmfl.errors import MmflError, MmflWarning
 from mmfl.experiment import Experiment
 from mmfl.system import calls
 from mmfl.system.child import Message
+from mmfl.system.interrupts import Interrupt, interruptible
 
 __all__: list[str] = []
-
-_STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Sweeper:
@@ -92,26 +91,18 @@ def _listen(connection: Connection, requests: SimpleQueue[Message]) -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
-def _stop(number: int, frame: object) -> None:
-    for other in _STOPS:  # once is enough: let it tidy up
-        signal.signal(other, signal.SIG_IGN)
-    raise KeyboardInterrupt(number)
-
-
 def main() -> None:
     """Serve on the socket whose file number is the first argument."""
-    for number in _STOPS:
-        if number == signal.SIGTERM or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            signal.signal(number, _stop)
     connection = Connection(int(sys.argv[1]))
     requests: SimpleQueue[Message] = SimpleQueue()
     sweeper = Sweeper(connection)
     warnings.showwarning = sweeper.warn
-    try:
-        calls.start_thread(partial(_listen, connection, requests), "listen")
-        sweeper.serve(requests)
-    except KeyboardInterrupt as stop:
-        sys.exit(128 + (stop.args[0] if stop.args else signal.SIGINT))
+    with interruptible():
+        try:
+            calls.start_thread(partial(_listen, connection, requests), "listen")
+            sweeper.serve(requests)
+        except Interrupt as interrupt:
+            sys.exit(interrupt.exit_code)
 
 
 if __name__ == "__main__":

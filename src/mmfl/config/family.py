@@ -150,7 +150,7 @@ class Family:
     def _check_member(self, made: object, kind: str) -> object:
         missing = [name for name in self.needs if not hasattr(made, name)]
         if missing:
-            raise problem(f"{kind!r} is no {self.name}: it has no {missing[0]!r}", "kind")
+            raise problem(f"{kind!r} is not a valid {self.name}: it has no {missing[0]!r}", "kind")
         return made
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:

@@ -68,7 +68,7 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
             here[key] = {}
         here = here.setdefault(key, {})
         if not isinstance(here, dict | list):
-            raise ConfigError(f"--set {path}: {'.'.join(keys[: depth + 1])} is no table")
+            raise ConfigError(f"--set {path}: {'.'.join(keys[: depth + 1])} is not a table")
     if isinstance(here, list):
         raise ConfigError(f"--set {path}: name a key of the item too")
     if keys[-1] == "kind" and here.get("kind") != value:
@@ -82,7 +82,7 @@ def _toml_value(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--set: {short(text)} is no value: {error}") from None
+        raise ConfigError(f"--set: {short(text)} is not a valid value: {error}") from None
     return found["value"] if len(found) == 1 else text
 
 

@@ -278,7 +278,7 @@ def _read_npz(path: Path) -> Arrays:
     try:
         with open_file(path) as file:
             if not zipfile.is_zipfile(file):
-                raise DataError(f"{where} is no npz file")
+                raise DataError(f"{where} is not a valid npz file")
             with zipfile.ZipFile(file) as archive:
                 refuse([Need(where, sum(head.bytes for head in _heads(archive).values()))])
                 found = members(archive, _READ)

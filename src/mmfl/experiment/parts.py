@@ -51,6 +51,9 @@ __all__ = [
 NAME_BYTES = 200
 """How long a task's name may be, as file names count: 255 less what a run puts around it."""
 
+RESERVED_NAMES = ("worst", "mean", "variance", "jain")
+"""Names of columns in tables of results; no task may have one of them."""
+
 Kernel = Literal["auto", "reference", "fast", "batched"]
 Remainder = Literal["keep", "drop"]
 Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
@@ -186,6 +189,9 @@ _NAME = (  # whatever is not ASCII may be a letter
 )
 
 
+_RESERVED = "|".join(f"^{''.join(f'[{c}{c.upper()}]' for c in name)}$" for name in RESERVED_NAMES)
+
+
 def _task_name(name: str) -> str:
     if not re.fullmatch(r"\w[\w.+-]{0,63}", name):
         raise ValueError(
@@ -196,6 +202,12 @@ def _task_name(name: str) -> str:
         raise ValueError(
             f"must have at most {NAME_BYTES} bytes in UTF-8 (it names files), "
             f"got {len(name.encode())}: {short(name)}"
+        )
+    if name.casefold() in RESERVED_NAMES:
+        *others, last = RESERVED_NAMES
+        raise ValueError(
+            f"must not be {', '.join(others)} or {last} (tables have columns of these names), "
+            f"got {short(name)}"
         )
     return name
 
@@ -225,7 +237,7 @@ class Task:
         str,
         Strict(),
         AfterValidator(_task_name),
-        Field(json_schema_extra={"pattern": _NAME, "maxLength": 64}),
+        Field(json_schema_extra={"pattern": _NAME, "maxLength": 64, "not": {"pattern": _RESERVED}}),
     ]
     dataset: Annotated[Dataset, DATASETS]
     model: Annotated[Model, MODELS] = Mlp()

@@ -104,7 +104,7 @@ def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: st
     """
     for name in given.tasks:
         if name not in tasks:
-            raise InputError(f"{path}: column {name!r} is no task; {_near(name, tasks)}")
+            raise InputError(f"{path}: column {name!r} is not a task; {_near(name, tasks)}")
     for name in tasks:
         if name not in given.tasks:
             raise InputError(f"{path}: has no column for task {name!r}")

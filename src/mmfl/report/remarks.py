@@ -121,7 +121,7 @@ def _failed(variant: Variant) -> Iterable[Remark]:
     if failed:
         total = failed + sum(task.accepted for task in turns)
         reason = max(turns, key=lambda task: task.failed).reason
-        said = f"{failed:,} of {total:,} turns failed, most often for this: {reason}"
+        said = f"{failed:,} of {total:,} turns failed; most common reason: {reason}"
         yield Remark(variant.name, said)
 
 

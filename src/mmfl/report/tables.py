@@ -59,7 +59,9 @@ class Results:
         self._about = tuple(remarks(variants) if about is None else about)
         self._names = [marked(variant.name, self._about) for variant in variants]
         self._quantities = quantities(variants[0], target)
-        columns = [_column(variants, quantity) for quantity in self._quantities]
+        serious = {remark.variant for remark in self._about if remark.serious}
+        sound = [variant.name not in serious for variant in variants]
+        columns = [_column(variants, quantity, sound) for quantity in self._quantities]
         self._rows = [list(row) for row in zip(*columns, strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -267,8 +269,11 @@ def _steps(variants: Sequence[Variant], quantities: Sequence[Quantity]) -> str:
     )
 
 
-def _column(variants: Sequence[Variant], quantity: Quantity) -> list[Cell]:
-    """One quantity of all variants; those stand out that look best, unless all look the same."""
+def _column(variants: Sequence[Variant], quantity: Quantity, sound: Sequence[bool]) -> list[Cell]:
+    """One quantity of all variants; those stand out that look best, unless all look the same.
+
+    Those that are not `sound`, since runs or tasks of theirs failed, are out of the competition.
+    """
     found = [spread(variant.values(quantity).values()) for variant in variants]
     counts = [len(variant.seeds) for variant in variants]
     sign = 1 if quantity.better == "higher" else -1
@@ -276,10 +281,11 @@ def _column(variants: Sequence[Variant], quantity: Quantity) -> list[Cell]:
         (one.n / count, sign * round(one.mean, quantity.decimals)) if one.n else (0.0, 0.0)
         for one, count in zip(found, counts, strict=True)
     ]
-    best = max(ranks)
+    rivals = [rank for rank, fit in zip(ranks, sound, strict=True) if fit] or ranks
+    best, differ = max(rivals), min(rivals) < max(rivals)
     return [
-        Cell(_spread(one, count, quantity), rank == best and min(ranks) < best)
-        for one, count, rank in zip(found, counts, ranks, strict=True)
+        Cell(_spread(one, count, quantity), fit and differ and rank == best)
+        for one, count, rank, fit in zip(found, counts, ranks, sound, strict=True)
     ]
 
 

@@ -49,7 +49,7 @@ class TaskTurns:
         if self.trained:
             return ""
         if self.failed:
-            return f"all {self.failed:,} turns failed, most often for this: {self.reason}"
+            return f"all {self.failed:,} turns failed; most common reason: {self.reason}"
         if self.nobody:
             return "no client could train it"
         return "the auction left it out" if self.left_out else "it was given no turn"

@@ -188,11 +188,14 @@ class Run:
         return variance(self.merits)
 
     def to_json(self) -> str:
-        """The object that ``mmfl run --json`` prints."""
+        """The object that ``mmfl run --json`` and ``mmfl status --json`` print."""
         found = {
             "run_dir": str(self.folder),
+            "status": self.status,
             "fingerprint": self.fingerprint,
             "rounds": self.rounds,
+            "planned": self.planned,
+            "saved": self.saved,
             "samples": self.samples,
             "seconds": self.seconds,
             "seconds_train": self.seconds_train,

@@ -78,8 +78,8 @@ class Begun:
             found = vault.newest(noted=noted, fits=partial(complaint, store))
             state = first if found.state is None else found.state
             for sentence in found.damaged.values():
-                where = f"the one of round {state.round}" if state.round else "the beginning"
-                _warn(f"{sentence}, so the run goes on from {where}")
+                where = f"the one of round {state.round}" if state.round else "the start"
+                _warn(f"{sentence}, so the run resumes from {where}")
             if state.lineage != first.lineage:
                 raise StoreError(
                     f"checkpoint {found.name!r} in {str(self.folder)!r} was written for another "
@@ -101,8 +101,8 @@ class Begun:
                 self.experiment.file_hash(name)  # says why it cannot be read
         if other:
             raise StoreError(
-                f"{str(self.folder)!r} was begun with other data for {', '.join(other)}, so it "
-                "cannot go on; choose another folder"
+                f"{str(self.folder)!r} was started with other data for {', '.join(other)}, so it "
+                "cannot be resumed; choose another folder"
             )
 
     def _rewrite(self, store: RunStore, after: int, now: Mapping[str, Any]) -> None:
@@ -157,7 +157,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
             meta, had = store.meta(), hiring(store)
             if meta.get("format") != FORMAT:
                 raise StoreError(
-                    f"{str(folder)!r} was begun by another version of mmfl, whose runs this one "
+                    f"{str(folder)!r} was started by another version of mmfl, whose runs this one "
                     "can read but not continue; choose another folder"
                 )
             experiment = experiment.resolved()
@@ -244,8 +244,8 @@ def _refuse_foreign_files(store: RunStore, names: Iterable[str]) -> None:
         damage = store.file_damage(name)
         if damage:
             raise StoreError(
-                f"{str(store.folder)!r} cannot go on: {damage}, so it was changed since; choose "
-                "another folder"
+                f"{str(store.folder)!r} cannot be resumed: {damage}, so it was changed since; "
+                "choose another folder"
             )
 
 
@@ -269,7 +269,7 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experim
     listed = ", ".join(f"{key} {_was(old)} and is {_is(new)}" for key, (old, new) in found.items())
     may = "may not grow: this allocator plans by them" if experiment.plans_ahead else "may grow"
     raise StoreError(
-        f"{str(folder)!r} cannot go on with a changed experiment: {listed} (rounds {may})"
+        f"{str(folder)!r} cannot be resumed with a changed experiment: {listed} (rounds {may})"
         "; choose another folder"
     )
 

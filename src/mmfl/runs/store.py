@@ -39,7 +39,7 @@ from mmfl.runs.database import (
     transaction,
     trouble,
 )
-from mmfl.runs.directory.folders import refuse_taken
+from mmfl.runs.directory.folders import no_run, refuse_taken
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import FIRST, MARK, read_mark, remove_beginning, write_mark
 from mmfl.runs.directory.names import check_folder, make_absolute
@@ -193,7 +193,7 @@ class RunStore:
         """
         check_folder(folder / DATABASE)
         if not exists(folder / DATABASE):
-            raise StoreError(f"{str(folder)!r} holds no run (it has no {DATABASE})")
+            raise no_run(folder, DATABASE)
         store = cls._read(folder)
         if store.damage.startswith(FIRST):  # a live run may have replaced the file since
             store.close()

@@ -26,6 +26,7 @@ from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.auction import hiring
 from mmfl.runs.checkpoints import CheckpointStore
 from mmfl.runs.database import DATABASE
+from mmfl.runs.directory.folders import no_run
 from mmfl.runs.directory.mark import FIRST, is_marked
 from mmfl.runs.integrity.digests import DIGEST
 from mmfl.runs.resume import complaint
@@ -85,7 +86,7 @@ def verify(
     folder = Path(folder)
     data = None if data_dir is None else Path(data_dir)
     if not exists(folder / DATABASE) and not is_marked(folder):
-        raise StoreError(f"{str(folder)!r} holds no run (it has no {DATABASE})")
+        raise no_run(folder, DATABASE)
     for _ in range(3):
         try:
             store = RunStore.open(folder, damaged=True)

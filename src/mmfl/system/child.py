@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import EMFILE
 from functools import partial
 from multiprocessing.connection import Connection
 from types import MappingProxyType
@@ -186,9 +187,9 @@ def temporary_file() -> IO[bytes]:
     try:
         return calls.temporary_file(prefix="mmfl-")
     except OSError as error:
+        advice = "; set TMPDIR to a folder that can be written to"
         raise EngineError(
-            f"cannot make a temporary file: {error.strerror}; set TMPDIR to a folder that can be "
-            "written to"
+            f"cannot make a temporary file: {error.strerror}{advice * (error.errno != EMFILE)}"
         ) from None
 
 

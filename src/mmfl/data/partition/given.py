@@ -89,7 +89,7 @@ class FromFile:
 def _vector(where: str, path: Path) -> npt.NDArray[Any]:
     with open_file(path) as file:
         if file.read(6) != MAGIC:
-            raise DataError(f"{where} is no npy file")
+            raise DataError(f"{where} is not a valid npy file")
         file.seek(0)
         head = read_head(file)
         if head.dtype.hasobject:

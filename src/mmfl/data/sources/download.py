@@ -111,7 +111,7 @@ def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[
     if len(file.addresses) > 1:
         said += f", the last of {len(file.addresses)} addresses"
     if _size(part):
-        said += f"; {_size(part):,} bytes are kept, the same command goes on from there"
+        said += f"; {_size(part):,} bytes are kept; run the same command again to resume"
     raise FetchError(f"cannot fetch {file.name}: {said}")
 
 

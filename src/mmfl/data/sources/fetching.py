@@ -81,7 +81,7 @@ def fetch(
             else:
                 parts = yield from _from_files(entry, entry.published, own, mirror, patience)
             found = _settle(entry, parts, own / "made.npz", target)
-            yield Said(f"{entry.name}: fine, sha256 {found}, {target}")
+            yield Said(f"{entry.name}: ok, sha256 {found}, {target}")
             for file in own.iterdir():
                 file.unlink()
     except OSError as error:

@@ -52,7 +52,7 @@ def idx(content: bytes, what: str) -> Bytes:
         what: Its name, for messages.
     """
     if len(content) < 4 or content[:3] != b"\0\0\x08":
-        raise DataError(f"{what} is no idx file of bytes")
+        raise DataError(f"{what} is not an idx file of bytes")
     head = 4 + 4 * content[3]
     if len(content) < head:
         raise DataError(f"{what} ends within its head")
@@ -139,10 +139,10 @@ def png(content: bytes, what: str) -> Bytes:
             chunks.append(content[place + 8 : place + 8 + length])
         place += 12 + length
     if content[:8] != b"\x89PNG\r\n\x1a\n" or len(content) < 33 or not chunks:
-        raise DataError(f"{what} is no PNG")
+        raise DataError(f"{what} is not a PNG file")
     width, height, *kind_of = struct.unpack_from(">IIBBBBB", content, 16)
     if kind_of != [8, 2, 0, 0, 0] or not 0 < height * (1 + 3 * width) <= _LARGEST:
-        raise DataError(f"{what} is no plain 8-bit PNG in three colours")
+        raise DataError(f"{what} is not a plain 8-bit RGB PNG file")
     size = height * (1 + 3 * width)
     try:
         raw = zlib.decompressobj().decompress(b"".join(chunks), size + 1)
@@ -195,7 +195,7 @@ def _json_bytes(content: bytes, what: str) -> Bytes:
     try:
         return np.array(json.loads(content)).astype(np.uint8)
     except (ValueError, TypeError) as error:
-        raise DataError(f"{what} is no list of class numbers: {error}") from None
+        raise DataError(f"{what} is not a list of class numbers: {error}") from None
 
 
 def _unzipped(content: bytes, what: str) -> bytes:

@@ -101,6 +101,8 @@ def _read(file: BinaryIO, name: str) -> Bids:
     line = 2
     for block in _blocks(file):
         line += table.add(block, line)
+    if line == 2:
+        raise InputError(f"{name}: has no bids; after line 1 there must be a line for each client")
     return Bids(table.values(), table.clients(), tasks)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from mmfl.errors import StoreError
 from mmfl.system.files import exists, is_folder, list_folder
 
-__all__ = ["FolderTakenError", "free_folder", "last_folder", "refuse_taken"]
+__all__ = ["FolderTakenError", "free_folder", "last_folder", "no_run", "refuse_taken"]
 
 
 class FolderTakenError(StoreError):
@@ -21,6 +21,15 @@ def refuse_taken(folder: Path) -> None:
         raise FolderTakenError(f"{str(folder)!r} is a file; choose a folder for the run")
     if exists(folder) and list_folder(folder):
         raise FolderTakenError(f"{str(folder)!r} exists already; choose another folder")
+
+
+def no_run(folder: Path, lacks: str) -> StoreError:
+    """The error for a path that leads to no run: a run directory has the file `lacks`."""
+    if is_folder(folder):
+        return StoreError(f"{str(folder)!r} holds no run (it has no {lacks})")
+    if exists(folder):
+        return StoreError(f"{str(folder)!r} is a file, not a run directory")
+    return StoreError(f"{str(folder)!r} does not exist")
 
 
 def free_folder(wanted: Path) -> Path:
