@@ -18,8 +18,8 @@ def words(figure):
     for side in sides:
         if side.axes.axison:
             low, high = sorted(side.get_view_interval())
-            numbers = zip(side.get_majorticklocs(), side.get_ticklabels(), strict=True)
-            texts += [side.label, *(text for place, text in numbers if low <= place <= high)]
+            ticks = [tick for tick in side.get_major_ticks() if low <= tick.get_loc() <= high]
+            texts += [side.label, *(tick.label1 for tick in ticks)]
     return [text for text in texts if text.get_visible() and text.get_text().strip()]
 
 

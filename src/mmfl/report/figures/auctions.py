@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mmfl.report.figures.page import (
+    fold_label,
     format_brief,
     make_page,
     measure_labels,
@@ -17,7 +18,7 @@ from mmfl.report.figures.page import (
 )
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import STRONG, get_line_look, own_style
-from mmfl.report.words import broken, thinned
+from mmfl.report.words import thinned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,7 +103,7 @@ def _name_end(contest: Contest, name: str, quantity: str) -> str:
     """A line's name and where it ends."""
     kept = " (no budget)" if name in contest.unbudgeted else ""
     value = contest.mean(name, contest.budgets[-1], quantity)
-    return broken(f"{name}{kept} {value:,.1f}", 16)
+    return fold_label(f"{name}{kept} {value:,.1f}")
 
 
 def _draw_line(axes: Any, contest: Contest, name: str, quantity: str, look: dict[str, Any]) -> Any:

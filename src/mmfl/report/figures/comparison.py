@@ -14,6 +14,7 @@ from mmfl.report.figures.page import (
     add_key,
     fits,
     fold,
+    fold_label,
     make_page,
     measure_labels,
     name_ends,
@@ -24,7 +25,6 @@ from mmfl.report.figures.page import (
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import BOLD, GREY, PALE, get_line_look, own_style
 from mmfl.report.statistics import Variant, of_task, same_tasks, spread
-from mmfl.report.words import broken
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ __all__ = ["draw_comparison", "save_comparison"]
 
 Floats = npt.NDArray[np.float64]
 
-_HALF = 3.4  # inches: how wide a panel is
+_HALF = 3.1  # inches: how wide a bar is, at least
 _BAR: dict[str, Any] = {"height": 0.4, "edgecolor": "white", "linewidth": 0.8}
 
 
@@ -67,18 +67,17 @@ def draw_comparison(
     """
     same_tasks(variants)
     curves = [_hold(variant) for variant in variants]
-    labels = [
-        _name_end(v.name, rows[:, -1].mean()) for v, rows in zip(variants, curves, strict=True)
-    ]
     uneven = any(len({run.rounds for run in v.runs.values()}) > 1 for v in variants)
     held = "Runs that ended early keep their last values." if uneven else ""
     foot = " · ".join(text for text in (subtitle, held) if text)
     with own_style():
         bars = _Bars(variants)
+        ends = [rows[:, -1].mean() for rows in curves]
+        labels = [_name_end(v.name, end) for v, end in zip(variants, ends, strict=True)]
         height = 1.3 + max(0.58 * max(4, len(variants)) + bars.key_height, measure_labels(labels))
         figure = make_page(height, foot=foot)
-        lines, shares = figure.subplots(1, 2, width_ratios=(1.12, 1))
-        set_heads((lines, shares), _describe(variants, metric, bars.others), _HALF + 0.2)
+        lines, shares = figure.subplots(1, 2, width_ratios=(1, 1.25))
+        set_heads((lines, shares), _describe(variants, metric, bars.others), 3.5)
         bars.draw(shares)
         name_ends(figure, lines, labels, _draw_lines(lines, curves))
         return settle(figure)  # type: ignore[no-any-return]
@@ -117,7 +116,7 @@ def _hold(variant: Variant) -> Floats:
 
 def _name_end(name: str, last: float) -> str:
     value = f"{last:.2f}" if np.isfinite(last) else "not measured"
-    return broken(f"{name if len(name) <= 60 else name[:59] + '…'} {value}", 16)
+    return fold_label(f"{name if len(name) <= 60 else name[:59] + '…'} {value}")
 
 
 def _draw_lines(axes: Any, curves: Sequence[Floats]) -> list[Any]:
@@ -195,7 +194,7 @@ class _Bars:
 
     def _write(self, axes: Any, row: int, middles: Floats) -> None:
         """The shares in a bar, and the final metrics below it."""
-        merits, places = self._merits[row], set_apart(middles, [0.34 / _HALF] * len(middles))
+        merits, places = self._merits[row], set_apart(middles, [0.3 / _HALF] * len(middles))
         for s, share in enumerate(self._shares[row]):
             texts = ["" if self._key else f"{self._names[s]} {share:.0%}", f"{share:.0%}"]
             inside = next((t for t in texts if t and fits(t, _HALF * share)), "")

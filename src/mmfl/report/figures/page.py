@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.report.figures.style import BOLD, GREY, SMALL, TITLE
-from mmfl.report.words import amount
+from mmfl.report.words import amount, broken
 
 __all__ = [
     "WIDTH",
     "add_key",
     "fits",
     "fold",
+    "fold_label",
     "format_brief",
     "make_page",
     "measure_labels",
@@ -112,6 +113,13 @@ def add_key(place: Any, marks: Mapping[str, Any], inches: float, **how: Any) -> 
     font = {"size": TITLE, "weight": "bold"}
     place.legend(marks.values(), names, ncols=columns, columnspacing=1.5, alignment="left",
                  title_fontproperties=font, **how)  # fmt: skip
+
+
+def fold_label(text: str) -> str:
+    """A label for `name_ends` in lines that leave room for the picture."""
+    folded = (broken(text, letters) for letters in (16, 12, 8))
+    narrow = (x for x in folded if all(fits(y, 1.55, BOLD, "bold") for y in x.split("\n")))
+    return next(narrow, broken(text, 8))
 
 
 def measure_labels(labels: Iterable[str]) -> float:
