@@ -46,10 +46,11 @@ def made(budgets=(1, 2, 3), seeds=3, clients=30):
 
 @pytest.mark.parametrize("name", ["a.png", "a.SVG", "a.pdf"])
 def test_the_same_input_gives_the_same_bytes(tmp_path, name):
+    outcome, found = max_min_fair(FIVE, 2.0), made((1, 2), seeds=1)
     for number, drawn in enumerate(
         (
-            lambda path: save_supply(max_min_fair(FIVE, 2.0), path, title="five"),
-            lambda path: save_auctions(made(), path),
+            lambda path: save_supply(outcome, path, title="five"),
+            lambda path: save_auctions(found, path),
         )
     ):
         first, again = drawn(tmp_path / str(number) / name), drawn(tmp_path / name)
@@ -74,21 +75,21 @@ def test_an_auction_is_told_task_by_task():
 
 def test_dots_stand_where_the_bids_are_and_the_price_is_a_line():
     figure = draw_supply(max_min_fair(FIVE, 2.0))
-    _, digits, _ = figure.axes
-    dots = np.concatenate([c.get_offsets() for c in digits.collections if len(c.get_offsets()) > 1])
-    assert dots[np.argsort(dots[:, 0])].tolist() == [[1, 0.1], [2, 0.2], [3, 0.25]]
-    (price,) = [line for line in digits.lines if len(line.get_xdata()) == 2]
+    digits, _ = figure.axes
+    lost, won, part, price = digits.lines
+    assert won.get_xydata().tolist() == [[1, 0.1], [2, 0.2], [3, 0.25]]
+    assert lost.get_xydata().tolist() == [[4, 0.35]]
+    assert not len(part.get_xydata())
     assert list(price.get_ydata()) == [0.25, 0.25]
     assert list(price.get_xdata()) == [0.5, 3.5]
 
 
 def test_bids_far_above_the_prices_do_not_flatten_the_picture():
     figure = draw_supply(max_min_fair([[0.5, 0.3], [0.2, 9.0], [0.1, 0.4]], 1.0))
-    assert max(axes.get_ylim()[1] for axes in figure.axes[1:]) < 2
+    assert max(axes.get_ylim()[1] for axes in figure.axes) < 2
     assert "Clients who ask for still more are not shown." in said(figure)
     large = draw_supply(max_min_fair([[1e6, 2e6], [3e6, 1e6], [2.5e6, 4e6]], 5e6))
-    large.canvas.draw()
-    assert "1.5M" in said(large)
+    assert "2M" in said(large)
 
 
 def test_where_winners_are_paid_their_bids_there_is_no_price():
@@ -108,12 +109,12 @@ def test_one_that_was_paid_for_fully_in_the_last_round_is_no_fraction():
     assert "in part" not in text
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 3, 4, 5, 7, 12])
+@pytest.mark.parametrize("tasks", [1, 2, 3, 4, 5, 12])
 def test_any_number_of_tasks_is_tidy(tasks):
     bids = np.random.default_rng(tasks).random((40, tasks))
     table = Bids(bids, (), tuple(f"the task of department {s}" for s in range(tasks)))
     figure = draw_supply(max_min_fair(table, 2.0 * tasks), title="x" * 300)
-    assert len(figure.axes) == 1 + tasks
+    assert sum(axes.axison for axes in figure.axes) == tasks
     assert_tidy(figure)
 
 
@@ -130,8 +131,8 @@ def test_many_clients_are_thinned_and_the_cut_is_kept():
     assert "A dot stands for about" in text
     assert "scale of its own" in text
     assert "not shown" in text
-    for s, axes in enumerate(figure.axes[1:]):
-        dots = np.concatenate([c.get_offsets() for c in axes.collections])
+    for s, axes in enumerate(figure.axes):
+        dots = np.concatenate([line.get_xydata() for line in axes.lines[:3]])
         assert len(dots) < 200
         assert len(outcome.winners[s]) in dots[:, 0]
     assert_tidy(figure)
@@ -151,7 +152,7 @@ def test_nothing_to_show_is_shown(bids):
 
 def test_mechanisms_are_named_where_their_lines_end():
     found = made()
-    figure = draw_auctions(found, title="thirty clients")
+    figure = draw_auctions(found, title="thirty clients " * 9)
     text = said(figure).replace("_ ", "_")
     for name in MECHANISMS:
         assert text.count(name.replace("integer", "").strip()) >= 2
@@ -167,7 +168,7 @@ def test_mechanisms_are_named_where_their_lines_end():
 
 def test_lines_are_means_and_bands_the_extremes():
     found = contest({"gmm_fair": GMMFair(1.0)}, made_tables(), (1, 2, 3))
-    _, _, take_up = draw_auctions(found).axes
+    _, take_up = draw_auctions(found).axes
     (line,) = [a for a in take_up.lines if a.get_linestyle() == "-" and len(a.get_xdata()) == 3]
     expected = [found.mean("gmm_fair", b, "min_take_up") for b in (1, 2, 3)]
     assert list(line.get_ydata()) == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 from mmfl.errors import InputError
 from mmfl.report.figures import Panel, draw_bounds, save_bounds
+from support.pictures import assert_tidy, said
 
 T = np.arange(1.0, 101.0)
 MEAN = 2.0 / (T + 3)
@@ -19,21 +19,13 @@ def panel(**bounds):
     return Panel("A task", "five clients, and so on", T, MEAN, MEAN / 10, bounds)
 
 
-def texts(figure):
-    return [text for axes in figure.axes for text in axes.texts if text.get_text()]
-
-
-def said(figure):
-    return " ".join(text.get_text() for text in texts(figure))
-
-
 def areas(figure):
     """How many areas are coloured as broken."""
     from matplotlib.colors import to_rgb
 
     from mmfl.report.figures.bounds import _BROKEN
 
-    patches = [area for axes in figure.axes[1:] for area in axes.collections]
+    patches = [area for axes in figure.axes for area in axes.collections]
     found = [area for area in patches if len(area.get_paths()) and len(area.get_facecolor())]
     return sum(tuple(area.get_facecolor()[0][:3]) == to_rgb(_BROKEN) for area in found)
 
@@ -44,8 +36,8 @@ def test_it_names_what_it_shows():
     assert all(word in text for word in ("Above all", "3 seeds", "A task", "measured", "upper"))
     assert "a bound below the truth" not in text
     assert areas(figure) == 0
-    assert len(figure.axes) == 3
-    assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in figure.axes[1:])
+    assert len(figure.axes) == 2
+    assert all(axes.get_xscale() == axes.get_yscale() == "log" for axes in figure.axes)
 
 
 def test_it_colours_where_a_bound_is_wrong():
@@ -57,7 +49,7 @@ def test_it_colours_where_a_bound_is_wrong():
 def test_panels_share_a_scale_if_they_say_so():
     high, low = (replace(panel(upper=k * MEAN), scale="one") for k in (1e6, 9.0))
     alone = panel(upper=9 * MEAN)
-    first, second, third = draw_bounds([high, low, alone]).axes[1:]
+    first, second, third = draw_bounds([high, low, alone]).axes
     assert first.get_ylim() == second.get_ylim() != third.get_ylim()
 
 
@@ -65,17 +57,7 @@ def test_no_words_overlap():
     names = ["corollary, corrected", "theorem, once a round", "corollary, printed", "another one"]
     many = {name: MEAN * (k + 2) for k, name in enumerate(names)}
     figure = draw_bounds([panel(**many)] * 5, title="Above all", foot="3 seeds " * 40)
-    renderer = figure.canvas.get_renderer()
-    boxes = [text.get_window_extent(renderer) for text in texts(figure)]
-    width, height = figure.get_size_inches() * figure.dpi
-    for box in boxes:
-        assert box.x0 >= 0
-        assert box.x1 <= width
-        assert box.y0 >= 0
-        assert box.y1 <= height
-    for one, other in itertools.combinations(boxes, 2):
-        across = min(one.x1, other.x1) - max(one.x0, other.x0)
-        assert across < 2 or min(one.y1, other.y1) - max(one.y0, other.y0) < 3
+    assert_tidy(figure)
 
 
 def test_the_same_picture_has_the_same_bytes(tmp_path):

@@ -49,7 +49,7 @@ def lines(axes):
 
 def test_clients_and_starving_are_drawn_over_alpha():
     figure = draw_plan(made(alphas=(1.0, 2.0, math.inf)), title="first run")
-    clients, starved = figure.axes[1:]
+    clients, starved = figure.axes
     first, second = lines(clients)
     assert first.get_ydata().tolist() == [2.0, 4.0, 9.0]
     assert second.get_ydata().tolist() == [3.0, 5.0, 9.0]
@@ -63,12 +63,12 @@ def test_clients_and_starving_are_drawn_over_alpha():
 
 def test_budgets_get_a_row_for_what_they_recruit_and_one_each_for_alpha():
     figure = draw_plan(made(budgets=(10.0, 20.0, 29.0)), title="recruited")
-    assert len(figure.axes) == 1 + 3 + 3 * 2
-    recruited, spent, nobody = figure.axes[1:4]
+    assert len(figure.axes) == 3 + 3 * 2
+    recruited, spent, nobody = figure.axes[:3]
     assert lines(recruited)[1].get_ydata().tolist() == [20.0, 40.0, 58.0]
     assert lines(spent)[0].get_ydata().tolist() == pytest.approx([9.0, 18.0, 26.1])
     assert lines(nobody)[0].get_ydata().tolist() == pytest.approx([0.05, 0.025, 0.5 / 29])
-    heights = {axes.get_ylim() for axes in figure.axes[4::2]}
+    heights = {axes.get_ylim() for axes in figure.axes[3::2]}
     assert len(heights) == 1  # so that budgets can be compared
     for word in ("What a budget recruits", "with a budget of 10", "with a budget of 29"):
         assert word in said(figure)
@@ -77,7 +77,7 @@ def test_budgets_get_a_row_for_what_they_recruit_and_one_each_for_alpha():
 
 def test_with_runs_there_are_the_metric_and_the_rounds_to_a_target():
     figure = draw_plan(made(source="runs"))
-    _, _, metric, rounds = figure.axes[1:]
+    _, _, metric, rounds = figure.axes
     assert lines(metric)[1].get_ydata().tolist() == pytest.approx([0.6, 0.6])
     never, some = lines(rounds)
     assert np.isnan(never.get_ydata()).all()
@@ -97,8 +97,10 @@ def test_with_runs_there_are_the_metric_and_the_rounds_to_a_target():
         made(alphas=(3.0,), budgets=tuple(range(1, 61))),
         made(alphas=tuple(range(1, 9)), budgets=tuple(range(1, 9))),
         made(tasks=[f"a task with quite a long name {n}" for n in range(12)], source="runs"),
+        made(tasks=[f"$task_{n}" for n in range(60)]),
+        made(tasks=["W" * 200, "задача 任务"]),
     ],
-    ids=["one scenario", "one of each", "many budgets", "many of both", "many tasks"],
+    ids=["one scenario", "one of each", "budgets", "both", "tasks", "sixty tasks", "wide names"],
 )
 def test_whatever_is_planned_the_picture_can_be_read(plan):
     assert_tidy(draw_plan(plan, title="a title that is long " * 9))

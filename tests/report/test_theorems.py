@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from mmfl.report.figures import draw_theorems, save_theorems
+from support.pictures import assert_tidy
 
 pytest.importorskip("matplotlib")
 
 
 def test_it_draws_the_claim_beside_the_truth(tmp_path):
-    first, second = draw_theorems(draws=20).axes[1:]
+    figure = draw_theorems(draws=20)
+    assert_tidy(figure)
+    first, second = figure.axes
     given, printed = (line.get_ydata() for line in first.lines)
     assert (given[:-1] >= given[1:]).all()
     assert printed[0] == pytest.approx(0.625)

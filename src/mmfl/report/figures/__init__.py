@@ -1,10 +1,11 @@
 """The pictures."""
 
-from mmfl.report.figures.auctions import draw_auctions, draw_supply, save_auctions, save_supply
+from mmfl.report.figures.auctions import draw_auctions, save_auctions
 from mmfl.report.figures.bounds import Panel, draw_bounds, save_bounds
 from mmfl.report.figures.comparison import draw_comparison, save_comparison
 from mmfl.report.figures.plans import draw_plan, save_plan
 from mmfl.report.figures.saving import check_path, render
+from mmfl.report.figures.supply import draw_supply, save_supply
 from mmfl.report.figures.theorems import draw_theorems, save_theorems
 
 __all__ = [

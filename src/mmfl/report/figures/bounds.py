@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.report.figures.page import Page, own_style
-from mmfl.report.figures.panels import GREY, INK, RULE, STRONG
+from mmfl.report.figures.page import WIDTH, make_page, set_heads, settle
 from mmfl.report.figures.saving import check_path, save
+from mmfl.report.figures.style import INK, STRONG, get_line_look, own_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,10 +22,8 @@ __all__ = ["Panel", "draw_bounds", "save_bounds"]
 
 Floats = npt.NDArray[np.float64]
 
-_WIDTH, _LEFT, _RIGHT, _EDGE = 8.0, 0.5, 7.84, 0.16
-_TITLE, _NAME, _TEXT, _SMALL = 11.0, 9.0, 8.0, 7.5
-_PLOT, _GAP, _BROKEN = 1.5, 0.54, "#F9D5C8"
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.4)), (0, (4, 1.3, 1, 1.3)))
+_BROKEN = "#F9D5C8"
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,7 @@ class Panel:
 def save_bounds(
     panels: Sequence[Panel], path: str | Path, *, title: str = "", foot: str = ""
 ) -> Path:
-    """Draw the picture of `draw_beside_bounds` into a file: .png, .svg or .pdf.
+    """Draw the picture of `draw_bounds` into a file: .png, .svg or .pdf.
 
     Args:
         panels: What to show, three in a row.
@@ -93,95 +91,62 @@ def draw_bounds(panels: Sequence[Panel], *, title: str = "", foot: str = "") -> 
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     names = list(dict.fromkeys(name for panel in panels for name in panel.bounds))
+    looks = {name: _get_look(number) for number, name in enumerate(names)}
     with own_style():
-        page = Page(_WIDTH, 1.0)
-        width = (_RIGHT - _LEFT - _GAP * (columns - 1)) / columns
-        told = [page.folded(panel.told, width + 0.3, _SMALL) for panel in panels]
-        notes = page.folded(foot, _RIGHT - _LEFT, _TEXT)
-        head = 0.28 + page.line(_SMALL) * max(map(len, told))
-        row = head + _PLOT + 0.44
-        keys = _keys(page, names, any(panel.broken for panel in panels))
-        above = 0.42 * bool(title) + 0.22 * len(keys) + 0.16
-        below = _EDGE + page.line(_TEXT) * len(notes)
-        page.resize(above + rows * row + below)
-        if title:
-            page.write(_LEFT - 0.3, page.top - 0.32, title, _TITLE, weight="bold", color=INK)
-        for number, line in enumerate(keys):
-            _key(page, line, names, page.top - above + 0.22 * (len(keys) - number) - 0.1)
-        for number, (panel, lines) in enumerate(zip(panels, told, strict=True)):
-            left = _LEFT + number % columns * (width + _GAP)
-            top = page.top - above - number // columns * row - 0.2
-            page.write(left - 0.3, top, panel.title, _NAME, weight="bold", color=INK)
-            page.write_lines(left - 0.3, top - 0.15, lines, _SMALL, color=GREY)
-            axes = page.axes(left, top + 0.14 - head - _PLOT, width, _PLOT)
+        marks = _make_key(looks, any(panel.broken for panel in panels))
+        figure = make_page(0.5 + 2.5 * rows, title=title, marks=marks, foot=foot)
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes in grid[len(panels) :]:
+            axes.remove()
+        grid = grid[: len(panels)]
+        set_heads(grid, [(panel.title, panel.told) for panel in panels], WIDTH / columns - 0.5)
+        for axes, panel in zip(grid, panels, strict=True):
             alike = [p for p in panels if p is panel or p.scale == panel.scale is not None]
             low, high = zip(*(other.decades for other in alike), strict=True)
-            _paint(axes, panel, names, min(low), max(high))
-        page.write_lines(_LEFT - 0.3, below - 0.14, notes, _TEXT, color=GREY)
-    return page.figure
+            _draw_panel(axes, panel, looks, min(low), max(high))
+        return settle(figure)  # type: ignore[no-any-return]
 
 
-def _look(names: Sequence[str], name: str) -> dict[str, Any]:
-    number = names.index(name)
-    return {
-        "color": STRONG[number % len(STRONG)],
-        "linestyle": _DASHES[number % len(_DASHES)],
-        "linewidth": 1.5,
-    }
+def _get_look(number: int) -> dict[str, Any]:
+    """A bound's colour and dashes: other dashes for every one, as they are often close."""
+    return get_line_look(number * (len(STRONG) + 1))
 
 
-def _keys(page: Page, names: Sequence[str], broken: bool) -> list[list[str]]:
-    """What the lines mean, in as few lines as they take."""
-    rows: list[list[str]] = [[]]
-    room = _RIGHT - _LEFT + 0.3
-    for text in ("measured", *names, *(["a bound below the truth"] if broken else [])):
-        taken = sum(page.width(t, _TEXT) + 0.52 for t in rows[-1])
-        if rows[-1] and taken + page.width(text, _TEXT) + 0.34 > room:
-            rows.append([])
-        rows[-1].append(text)
-    return rows
+def _make_key(looks: Mapping[str, Mapping[str, Any]], broken: bool) -> dict[str, Any]:
+    """What the lines mean."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    marks: dict[str, Any] = {"measured": Line2D([], [], color=INK, linewidth=1.8)}
+    marks |= {name: Line2D([], [], **look) for name, look in looks.items()}
+    if broken:
+        marks["a bound below the truth"] = Patch(color=_BROKEN)
+    return marks
 
 
-def _key(page: Page, row: Sequence[str], names: Sequence[str], y: float) -> None:
-    from matplotlib.patches import Rectangle
-
-    x = _LEFT - 0.3
-    for text in row:
-        if text in names:
-            page.space.plot([x, x + 0.28], [y + 0.04] * 2, **_look(names, text))
-        elif text == "measured":
-            page.space.plot([x, x + 0.28], [y + 0.04] * 2, color=INK, linewidth=1.8)
-        else:
-            page.space.add_patch(Rectangle((x, y - 0.02), 0.28, 0.12, facecolor=_BROKEN))
-        page.write(x + 0.34, y, text, _TEXT, color=INK)
-        x += 0.52 + page.width(text, _TEXT)
-
-
-def _paint(axes: Any, panel: Panel, names: Sequence[str], low: int, high: int) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+def _draw_panel(
+    axes: Any, panel: Panel, looks: Mapping[str, Mapping[str, Any]], low: int, high: int
+) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
 
     t, mean = panel.t, panel.mean
-    axes.set(xscale="log", yscale="log", xlim=(t[0], max(t[-1], 2 * t[0])))
-    axes.set_ylim(10.0**low, 10.0**high)
     for bound in panel.bounds.values():
         axes.fill_between(
             t, bound, mean, where=bound < mean, color=_BROKEN, linewidth=0, interpolate=True
         )
     for name, bound in panel.bounds.items():
-        axes.plot(t, bound, **_look(names, name))
+        axes.plot(t, bound, **looks[name])
     axes.fill_between(t, *panel.band, color=INK, alpha=0.18, linewidth=0)
     axes.plot(t, mean, color=INK, linewidth=1.8)
-    step = max(1, math.ceil((high - low) / 5))
-    powers = range(math.ceil(np.log10(t[0])), 1 + math.floor(np.log10(t[-1])))
-    axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in powers]))
-    axes.yaxis.set_major_locator(FixedLocator([10.0**k for k in range(low, high + 1, step)]))
+    axes.set(xscale="log", yscale="log", xlabel=panel.rounds)
+    axes.set(xlim=(t[0], max(t[-1], 2 * t[0])), ylim=(10.0**low, 10.0**high))
+    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"10{_raise(value)}")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.tick_params(labelsize=_SMALL, length=0, colors=GREY, pad=3)
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "left", "right"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(GREY)
-    axes.set_xlabel(panel.rounds, fontsize=_SMALL, color=GREY, labelpad=1)
+
+
+def _raise(value: float) -> str:
+    """The exponent of a power of ten."""
+    return str(round(math.log10(value))).translate(_SUPERSCRIPTS)

@@ -1,187 +1,181 @@
-"""A page to draw on, measured in inches, that knows how wide a text is before it writes it."""
+"""What all pictures share: a page with a title and a foot, headings, keys, names at lines' ends."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mmfl.errors import InputError
+from mmfl.report.figures.style import BOLD, GREY, SMALL, TITLE
+from mmfl.report.words import amount, broken
 
-if TYPE_CHECKING:
+__all__ = [
+    "WIDTH",
+    "add_key",
+    "fits",
+    "fold",
+    "fold_label",
+    "format_brief",
+    "make_page",
+    "measure_labels",
+    "name_ends",
+    "set_apart",
+    "set_heads",
+    "settle",
+]
+
+WIDTH = 8.0  # inches
+_LINE = 1.25  # from one line of text to the next, in sizes of its letters
+
+
+def make_page(
+    height: float, *, title: str = "", marks: Mapping[str, Any] | None = None, foot: str = ""
+) -> Any:
+    """A figure with `height` inches between its title and its foot; the key is below the title."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-__all__ = ["DPI", "Page", "apart", "own_style"]
-
-DPI = 200
-_LINE = 1.25
-
-
-@contextmanager
-def own_style() -> Iterator[None]:
-    """Matplotlib with its own defaults, whatever the user's are, and the same ids in each SVG."""
-    try:
-        style = _style()
-    except ImportError:
-        raise InputError(
-            "a figure needs matplotlib, which is not installed: pip install 'mmfl[report]'"
-        ) from None
-    with style.context(["default", {"svg.hashsalt": "mmfl"}]):
-        yield
+    title = fold(title, WIDTH - 0.4, size=TITLE, weight="bold", most=2)
+    foot = fold(foot, WIDTH - 0.4)
+    lines = title.count("\n") + 1.5 * bool(title) + foot.count("\n") + 1.5 * bool(foot)
+    figure = Figure(figsize=(WIDTH, height + 0.15 * lines), facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=0.05, h_pad=0.06, rect=(0.01, 0, 0.98, 1))
+    if marks:
+        add_key(figure, marks, WIDTH - 0.3, loc="outside upper left", title=title or None)
+    elif title:
+        figure.suptitle(title, x=0.02, ha="left")
+    if foot:
+        figure.supxlabel(foot, x=0.02, ha="left", color=GREY)
+    return figure
 
 
-def _style() -> Any:
-    """Matplotlib's styles; they do not need the backend that MPLBACKEND names, which may not exist.
+def settle(figure: Any) -> Any:
+    """The figure with its layout made, once and for all.
 
-    A notebook's backend, for one, is inherited by processes that have no notebook's packages.
+    The solver's last digits differ from time to time: rounded, the same picture has the same bytes.
     """
-    try:
-        from matplotlib import style
-    except ValueError:
-        unknown = os.environ.pop("MPLBACKEND", None)
-        try:
-            from matplotlib import style
-        finally:
-            if unknown is not None:
-                os.environ["MPLBACKEND"] = unknown
-    return style
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position(np.round(axes.get_position().bounds, 4))
+    return figure
 
 
-class Page:
-    """A figure of `width` x `height` inches; the origin is at the lower left.
-
-    Attributes:
-        figure: matplotlib's.
-        space: Axes over the whole page in inches, without any frame.
-    """
-
-    def __init__(self, width: float, height: float) -> None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        self.figure: Figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
-        self._renderer = FigureCanvasAgg(self.figure).get_renderer()
-        self.space = self.figure.add_axes((0, 0, 1, 1), frameon=False)
-        self.space.set(xlim=(0, width), ylim=(0, height), xticks=[], yticks=[])
-
-    @property
-    def top(self) -> float:
-        """The height of the page."""
-        return float(self.figure.get_figheight())
-
-    def resize(self, height: float) -> None:
-        """Make room, before anything is drawn."""
-        self.figure.set_figheight(height)
-        self.space.set_ylim(0, height)
-
-    def axes(self, left: float, bottom: float, width: float, height: float) -> Any:
-        """Axes with their frame at these inches."""
-        w, h = self.figure.get_size_inches()
-        return self.figure.add_axes((left / w, bottom / h, width / w, height / h))
-
-    def width(self, text: str, size: float, weight: str = "normal") -> float:
-        """Inches that a text takes, the longest of its lines."""
-        from matplotlib.font_manager import FontProperties
-
-        font = FontProperties(size=size, weight=weight)
-        lines = [line for line in text.split("\n") if line]
-        pixels = [self._renderer.get_text_width_height_descent(x, font, False)[0] for x in lines]
-        return max(pixels, default=0.0) / DPI
-
-    @staticmethod
-    def line(size: float) -> float:
-        """Inches from one line of text to the next."""
-        return size / 72 * _LINE
-
-    def folded(self, text: str, width: float, size: float) -> list[str]:
-        """The text in lines that are not longer than `width`, broken between words."""
-        lines: list[str] = []
-        for word in text.split():
-            if lines and self.width(f"{lines[-1]} {word}", size) <= width:
-                lines[-1] += f" {word}"
-            else:
-                lines.append(word)
-        return lines
-
-    def cut(self, text: str, width: float, size: float, weight: str = "normal") -> str:
-        """The text, or as much of its beginning as fits into `width`."""
-        text = " ".join(text.split())
-        if self.width(text, size, weight) <= width:
-            return text
-        while text and self.width(text + "…", size, weight) > width:
-            text = text[:-1]
-        return text + "…"
-
-    def write(self, x: float, y: float, text: str, size: float, **style: Any) -> None:
-        """Put a text at a place; a $ in it is a $."""
-        plain: dict[str, Any] = {"va": "baseline", "linespacing": _LINE, "parse_math": False}
-        self.space.text(x, y, text, size=size, **(plain | style))
-
-    def write_lines(
-        self, x: float, y: float, lines: Sequence[str], size: float, **style: Any
-    ) -> None:
-        """Put lines below each other; the first one's base is at `y`."""
-        for number, line in enumerate(lines):
-            self.write(x, y - number * self.line(size), line, size, **style)
-
-    def label_ends(
-        self,
-        texts: Sequence[str],
-        colours: Sequence[str],
-        ends: Sequence[tuple[float | None, float]],
-        size: float,
-        *,
-        edge: float,
-        low: float,
-        high: float,
-    ) -> None:
-        """Name lines where they end, in a column right of `edge`, without overlap.
-
-        Args:
-            texts: What to write; may have several lines.
-            colours: Of each.
-            ends: Where each line ends; without an x, no dots lead from there to the text.
-            size: Of the letters.
-            edge: Where the axes end.
-            low: The column's lower end.
-            high: Its upper end.
-        """
-        sizes = [self.line(size) * (text.count("\n") + 1) + 0.04 for text in texts]
-        places = apart([y for _, y in ends], sizes, low, high)
-        for text, colour, (x, y), place in zip(texts, colours, ends, places, strict=True):
-            if x is not None and (abs(place - y) > 0.03 or x < edge):
-                way = ([x + 0.03, edge + 0.11], [y, place])
-                self.space.plot(*way, color=colour, linewidth=0.7, linestyle=(0, (1, 2)))
-            self.write(edge + 0.14, place, text, size, color=colour, weight="bold", va="center")
+def fits(text: str, inches: float, size: float = SMALL, weight: str = "normal") -> bool:
+    """Whether a line of text is at most so wide, with a little room at its ends."""
+    return _measure(text, size, weight) + 0.06 <= inches
 
 
-def apart(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+def fold(
+    text: str, inches: float, *, size: float = SMALL, weight: str = "normal", most: int = 99
+) -> str:
+    """A text in lines of that width, broken between words; an ellipsis stands for what is left."""
+
+    def shorten(line: str) -> str:
+        if fits(line, inches, size, weight):
+            return line
+        cuts = [line[:n] + "…" for n in range(len(line))]
+        too_wide = bisect.bisect(cuts, False, key=lambda cut: not fits(cut, inches, size, weight))
+        return cuts[max(too_wide - 1, 0)]
+
+    lines: list[str] = []
+    for word in text.replace("\n", " \n").split(" "):
+        if lines and word[:1] != "\n" and fits(f"{lines[-1]} {word}", inches, size, weight):
+            lines[-1] += f" {word}"
+        else:
+            lines.append(shorten(word.strip()))
+    if len(lines) > most:
+        lines[most - 1 :] = [shorten(" ".join(lines[most - 1 :]))]
+    return "\n".join(lines)
+
+
+def set_heads(panels: Iterable[Any], heads: Iterable[tuple[str, str]], inches: float) -> None:
+    """Give panels a bold title and grey lines below it, at the same heights in all of them."""
+    folded = [(fold(title, inches, size=BOLD, weight="bold", most=2), fold(told, inches))
+              for title, told in heads]  # fmt: skip
+    room = _LINE * SMALL * max(bool(told) + told.count("\n") for _, told in folded) + 3
+    for axes, (title, told) in zip(panels, folded, strict=True):
+        axes.set_title(title, pad=room + 3)
+        axes.annotate(told, (0, 1), (0, room), xycoords="axes fraction", va="top", color=GREY,
+                      textcoords="offset points", linespacing=_LINE)  # fmt: skip
+
+
+def add_key(place: Any, marks: Mapping[str, Any], inches: float, **how: Any) -> None:
+    """Say in a figure or axes what marks mean, in as many columns as fit into that width."""
+    names = [fold(name, inches - 0.5, most=1) for name in marks]
+    widths = [_measure(name) + 0.5 for name in names]
+    columns = len(names) if sum(widths) <= inches else max(1, int(inches / max(widths)))
+    font = {"size": TITLE, "weight": "bold"}
+    place.legend(marks.values(), names, ncols=columns, columnspacing=1.5, alignment="left",
+                 title_fontproperties=font, **how)  # fmt: skip
+
+
+def fold_label(text: str) -> str:
+    """A label for `name_ends` in lines that leave room for the picture."""
+    folded = (broken(text, letters) for letters in (16, 12, 8))
+    narrow = (x for x in folded if all(fits(y, 1.55, BOLD, "bold") for y in x.split("\n")))
+    return next(narrow, broken(text, 8))
+
+
+def measure_labels(labels: Iterable[str]) -> float:
+    """Inches that labels below each other take, in `name_ends`."""
+    return sum((label.count("\n") + 1) * _LINE * BOLD + 3 for label in labels) / 72
+
+
+def name_ends(figure: Any, axes: Any, labels: Sequence[str], lines: Sequence[Any]) -> None:
+    """Write labels right of the axes, near the ends of their lines and without overlap."""
+    figure.draw_without_rendering()  # so that it is known how high the axes are
+    box = axes.get_window_extent()
+    ends = [line.get_xydata()[-1] for line in lines]
+    known = [bool(np.isfinite(end).all()) for end in ends]
+    pixels = [axes.transData.transform(end)[1] if ok else box.y0
+              for end, ok in zip(ends, known, strict=True)]  # fmt: skip
+    wanted = (np.array(pixels) - box.y0) / box.height
+    places = set_apart(wanted, [measure_labels([x]) * figure.dpi / box.height for x in labels])
+    for label, line, end, ok, place in zip(labels, lines, ends, known, places, strict=True):
+        colour = line.get_color()
+        leader = {"arrowstyle": "-", "color": colour, "linestyle": ":", "linewidth": 0.7,
+                  "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}  # fmt: skip
+        axes.annotate(
+            label, end if ok else (1, 0), (1.06, place), xycoords="data" if ok else "axes fraction",
+            textcoords="axes fraction", annotation_clip=False, arrowprops=leader if ok else None,
+            va="center", color=colour, weight="bold", size=BOLD,
+        )  # fmt: skip
+
+
+def set_apart(wanted: npt.ArrayLike, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Centres near the wanted ones (least squares) at which things of these sizes do not overlap.
 
-    They keep their order and stay between `low` and `high`, if there is room for all of them.
-    Subtracting from each centre what lies before it turns "no overlap" into "never falling", which
-    is isotonic regression; it is solved by pooling neighbours that are in the wrong order.
+    They keep their order and stay between 0 and 1, if there is room for all of them. Subtracting
+    from each centre what lies before it turns "no overlap" into isotonic regression.
     """
-    if not wanted:
-        return []
-    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
-    size = np.array([sizes[at] for at in order], dtype=np.float64)
-    before = np.concatenate(([0.0], np.cumsum(size[:-1] + size[1:]) / 2))
-    pools: list[tuple[float, int]] = []
-    for at, shift in zip(order, before, strict=True):
-        mean, count = float(wanted[at] - shift), 1
-        while pools and pools[-1][0] > mean:
-            left, more = pools.pop()
-            mean, count = (left * more + mean * count) / (more + count), more + count
-        pools.append((mean, count))
-    level = np.concatenate([np.full(count, mean) for mean, count in pools])
-    level = np.clip(
-        level, low + size[0] / 2, max(high - size[-1] / 2 - before[-1], low + size[0] / 2)
-    )
-    centres = [0.0] * len(wanted)
-    for at, centre in zip(order, level + before, strict=True):
-        centres[at] = float(centre)
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(wanted, kind="stable")
+    size = np.asarray(sizes, dtype=np.float64)[order]
+    before = np.cumsum(size) - size / 2
+    level = isotonic_regression(np.asarray(wanted)[order] - before).x
+    centres = np.empty(len(order))
+    centres[order] = np.clip(level, 0.0, max(1.0 - size.sum(), 0.0)) + before
     return centres
+
+
+def format_brief(value: float, _: object = None) -> str:
+    """An amount beside an axis, where there is little room."""
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep="")(value) if abs(value) >= 1e4 else amount(value)
+
+
+def _measure(text: str, size: float = SMALL, weight: str = "normal") -> float:
+    """Inches that a line of text takes."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=size, weight=weight)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72

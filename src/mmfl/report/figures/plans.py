@@ -4,43 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from mmfl.report.figures.offers import frame
-from mmfl.report.figures.page import Page, own_style
-from mmfl.report.figures.panels import GREY, INK, STRONG
+from mmfl.report.figures.page import WIDTH, format_brief, make_page, set_heads, settle
 from mmfl.report.figures.saving import check_path, save
+from mmfl.report.figures.style import GREY, INK, STRONG, own_style
 from mmfl.report.words import amount, number, thinned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from mmfl.planning import Estimate, Outlook, Plan, Scenario
+    from mmfl.planning import Estimate, Plan, Scenario
 
 __all__ = ["draw_plan", "save_plan"]
 
-Floats = npt.NDArray[np.float64]
-
-_WIDTH, _LEFT, _RIGHT, _EDGE = 8.0, 0.42, 7.84, 0.16
-_TITLE, _NAME, _TEXT = 11.0, 9.0, 8.0
-_PLOT, _HEAD, _FOOT, _GAP = 1.25, 0.4, 0.46, 0.46
 _ROWS, _TICKS = 5, 6
 _MARKS = "osD^vP"
 
 
 def save_plan(plan: Plan, path: str | Path, *, title: str = "") -> Path:
-    """Draw a plan into a file: .png (1600 pixels wide), .svg or .pdf; see `draw_outlook`.
-
-    Args:
-        plan: The plan.
-        path: Where to; a file that is there is replaced.
-        title: What was planned.
-    """
+    """Draw the picture of `draw_plan` into a file, which it replaces: .png, .svg or .pdf."""
     check_path(path)
     return save(draw_plan(plan, title=title), path)
 
@@ -51,84 +38,59 @@ def draw_plan(plan: Plan, *, title: str = "") -> Figure:
     The panels: clients in a round, the chance of a round without any, and with runs' curves the
     metric at the end and the rounds to a target. With several budgets, a row above shows what each
     recruits and spends. Bands are two standard errors wide at either side.
+
+    Args:
+        plan: The plan.
+        title: What was planned.
     """
-    rows = _rows(plan)
+    from matplotlib.lines import Line2D
+
+    rows = _make_rows(plan)
     with own_style():
-        page = Page(_WIDTH, 1.0)
-        foot = page.folded(_foot(plan), _RIGHT - _LEFT, _TEXT)
-        key = _key_lines(page, plan.tasks)
-        above = 0.55 + 0.17 * len(key)
-        below = _EDGE + page.line(_TEXT) * len(foot) + 0.06
-        page.resize(above + len(rows) * (_HEAD + _PLOT + _FOOT) + below)
+        marks = {task: Line2D([], [], **_get_look(s)) for s, task in enumerate(plan.tasks)}
         named = f"{title}: what to expect" if title else "What to expect"
-        page.write(
-            _LEFT - 0.1,
-            page.top - 0.3,
-            page.cut(named, _RIGHT - _LEFT, _TITLE, "bold"),
-            _TITLE,
-            weight="bold",
+        figure = make_page(
+            0.3 + 0.06 * len(marks) + 1.9 * len(rows), title=named, marks=marks, foot=_foot(plan)
         )
-        for place, line in enumerate(key):
-            _key(page, line, page.top - 0.56 - 0.17 * place)
+        columns = math.lcm(*(len(row.panels) for row in rows))
+        grid = figure.add_gridspec(len(rows), columns)
+        first: dict[str, Any] = {}  # panels with the same title have the same scale
         for place, row in enumerate(rows):
-            row.paint(page, page.top - above - place * (_HEAD + _PLOT + _FOOT), plan.tasks)
-        page.write_lines(_LEFT - 0.1, below - 0.16, foot, _TEXT, color=GREY)
-    return page.figure
+            wide = columns // len(row.panels)
+            parts = [grid[place, left : left + wide] for left in range(0, columns, wide)]
+            panels = [figure.add_subplot(part) for part in parts]
+            heads = [("" if at else row.title, panel.title) for at, panel in enumerate(row.panels)]
+            set_heads(panels, heads, WIDTH / len(panels) - 0.5)
+            for axes, panel in zip(panels, row.panels, strict=True):
+                axes.sharey(first.setdefault(panel.title, axes))
+                row.draw(axes, panel, plan.tasks)
+        for axes in first.values():
+            axes.set_ylim(bottom=0)
+        return settle(figure)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """A quantity over a row's axis: of each task, or of all together.
+    """A quantity over a row's axis.
 
     Attributes:
         title: What it is.
-        of: Takes it from what is expected of a task; None = it is one of all tasks.
-        whole: Takes it from a scenario.
+        of: Takes it from a scenario, for a task.
         share: Whether it is a chance or a share.
+        whole: Whether it is one of all tasks: money, which is shown with all that there is.
         ceiling: Where a dashed line is.
-        top: How high the axis is; panels below each other have the same.
     """
 
     title: str
-    of: Callable[[Outlook], Estimate | None] | None = None
-    whole: Callable[[Scenario], Estimate | None] | None = None
+    of: Callable[[Scenario, str], Estimate | None]
     share: bool = False
+    whole: bool = False
     ceiling: float | None = None
-    top: float = 0.0
-
-    def lines(
-        self, scenarios: Sequence[Scenario], tasks: Sequence[str]
-    ) -> list[tuple[str, str, Floats, Floats]]:
-        """Colour, mark, means and half the width of the band, a line each."""
-        found = []
-        if self.whole is not None:
-            found.append((INK, "o", [self.whole(scenario) for scenario in scenarios]))
-        if self.of is not None:
-            for s, task in enumerate(tasks):
-                values = [self.of(scenario.tasks[task]) for scenario in scenarios]
-                found.append((*_look(s), values))
-        return [
-            (
-                colour,
-                mark,
-                np.array([e.mean if e and math.isfinite(e.mean) else math.nan for e in values]),
-                np.array([2 * e.error if e and e.error > 0 else 0.0 for e in values]),
-            )
-            for colour, mark, values in found
-        ]
-
-    def over(self, scenarios: Sequence[Scenario], tasks: Sequence[str]) -> _Panel:
-        """The panel with an axis that has room for all of these."""
-        lines = self.lines(scenarios, tasks)
-        high = max(float(np.nanmax(np.append(mean + band, 0.0))) for *_, mean, band in lines)
-        high = max(high, self.ceiling or 0.0)
-        limit = 1.0 if self.share else math.inf
-        return replace(self, top=min(1.06 * high, limit) if high else 0.1 if self.share else 1.0)
 
 
 @dataclass(frozen=True)
 class _Row:
-    """Panels beside each other that share an axis."""
+    """Panels side by side that share an axis."""
 
     title: str
     axis: str
@@ -137,71 +99,68 @@ class _Row:
     scenarios: Sequence[Scenario]
     panels: Sequence[_Panel]
 
-    def paint(self, page: Page, top: float, tasks: Sequence[str]) -> None:
-        """Draw it below this height."""
-        width = (_RIGHT - _LEFT - _GAP * (len(self.panels) - 1)) / len(self.panels)
-        page.write(_LEFT - 0.1, top - 0.12, self.title, _NAME, weight="bold", color=INK)
-        for place, panel in enumerate(self.panels):
-            left = _LEFT + place * (width + _GAP)
-            page.write(left - 0.1, top - 0.28, panel.title, _TEXT, color=GREY)
-            axes = page.axes(left, top - _HEAD - _PLOT, width, _PLOT)
-            frame(axes, [])
-            self._lines(axes, panel, tasks)
-
-    def _lines(self, axes: Any, panel: _Panel, tasks: Sequence[str]) -> None:
-        x = np.array(self.places, dtype=np.float64)
-        pad = 0.05 * (x[-1] - x[0]) if len(x) > 1 else 1.0
-        axes.set(xlim=(x[0] - pad, x[-1] + pad), ylim=(0.0, panel.top))
-        lines = panel.lines(self.scenarios, tasks)
-        for number_, (colour, mark, mean, band) in enumerate(lines):
-            low, high = np.maximum(mean - band, 0.0), np.minimum(mean + band, panel.top)
-            axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
-            axes.plot(x, mean, color=colour, linewidth=1.5, marker=mark, markersize=3.4,
-                      clip_on=False, zorder=4 + len(lines) - number_)  # fmt: skip
-        if panel.whole is not None:  # money: what is spent, beside all that there is
-            axes.plot(x, x, color=GREY, linewidth=0.8, linestyle=(0, (2, 2)))
+    def draw(self, axes: Any, panel: _Panel, tasks: Sequence[str]) -> None:
+        """Draw one of its panels: a line with a band for each task."""
+        dashed = {"color": GREY, "linewidth": 0.8, "linestyle": (0, (2, 2))}
+        if panel.whole:
+            axes.plot(self.places, self.places, **dashed)
         if panel.ceiling is not None:
-            axes.axhline(panel.ceiling, color=GREY, linewidth=0.8, linestyle=(0, (2, 2)))
+            axes.axhline(panel.ceiling, **dashed)
+        for s, task in enumerate(tasks[:1] if panel.whole else tasks):
+            look = {"color": INK, "marker": "o"} if panel.whole else _get_look(s)
+            known = [panel.of(scenario, task) for scenario in self.scenarios]
+            mean = np.array([e.mean if e and math.isfinite(e.mean) else math.nan for e in known])
+            band = np.array([2 * e.error if e and e.error > 0 else 0.0 for e in known])
+            ends = (np.clip(mean + way * band, 0, 1 if panel.share else None) for way in (-1, 1))
+            axes.fill_between(self.places, *ends, color=look["color"], alpha=0.13, linewidth=0)
+            axes.plot(self.places, mean, clip_on=False, zorder=4 + len(tasks) - s, **look)
+        axes.set_xlabel(self.axis)
         axes.set_xticks(self.places, self.ticks)
-        if panel.share:
-            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
-        axes.set_xlabel(self.axis, fontsize=_TEXT, color=GREY, labelpad=2)
+        axes.margins(x=0.05)
+        if len(self.places) == 1:
+            axes.set_xlim(self.places[0] - 1, self.places[0] + 1)
+        axes.locator_params(axis="y", nbins=4)
+        axes.yaxis.set_major_formatter(_format_share if panel.share else format_brief)
 
 
-def _look(s: int) -> tuple[str, str]:
+def _get_look(s: int) -> dict[str, Any]:
     """A task's colour and mark."""
-    return STRONG[s % len(STRONG)], _MARKS[s % len(_MARKS)]
+    again, colour = divmod(s, len(STRONG))
+    return {"color": STRONG[colour], "marker": _MARKS[(colour + again) % len(_MARKS)]}
 
 
-def _rows(plan: Plan) -> list[_Row]:
+def _format_share(value: float, _: object = None) -> str:
+    return f"{100 * value:g}%"
+
+
+def _make_rows(plan: Plan) -> list[_Row]:
     rows = []
-    budgets = [budget for budget in plan.budgets if budget is not None]
+    budgets = sorted(budget for budget in plan.budgets if budget is not None)
     if len(budgets) > 1:
-        first = [plan.at(plan.alphas[0], budget) for budget in sorted(budgets)]
         panels = [
-            _Panel("Clients recruited for a task", of=lambda o: o.take_up),
-            _Panel("Spent (dashed: the budget)", whole=lambda s: s.spent),
-            _Panel("Chance that a task recruits nobody", of=lambda o: o.nobody, share=True),
+            _Panel("Clients recruited for a task", lambda s, t: s.tasks[t].take_up),
+            _Panel("Spent (dashed: the budget)", lambda s, _: s.spent, whole=True),
+            _Panel("Chance to recruit nobody", lambda s, t: s.tasks[t].nobody, share=True),
         ]
-        panels = [panel.over(first, plan.tasks) for panel in panels]
-        rows.append(_over_budgets("What a budget recruits", first, panels))
-    panels = [panel.over(plan.scenarios, plan.tasks) for panel in _panels(plan)]
+        cells = [plan.at(plan.alphas[0], budget) for budget in budgets]
+        rows.append(_make_budget_row("What a budget recruits", cells, panels))
+    panels = _make_panels(plan)
     if len(plan.alphas) == 1:
         alpha = plan.alphas[0]
         title = "What a round brings" + ("" if alpha is None else f", alpha {alpha:g}")
         cells = sorted(plan.scenarios, key=lambda s: s.budget or 0.0)
-        return [*rows, _over_budgets(title, cells, panels)]
+        return [*rows, _make_budget_row(title, cells, panels)]
+    alphas = ["∞" if alpha == math.inf else f"{alpha:g}" for alpha in plan.alphas]
     for budget in plan.budgets[:_ROWS]:
         cells = [plan.at(alpha, budget) for alpha in plan.alphas]
-        title = "What alpha does" + (
-            "" if budget is None else f" with a budget of {amount(budget)}"
+        given = "" if budget is None else f" with a budget of {amount(budget)}"
+        rows.append(
+            _Row(f"What alpha does{given}", "alpha", range(len(cells)), alphas, cells, panels)
         )
-        alphas = ["∞" if alpha == math.inf else f"{alpha:g}" for alpha in plan.alphas]
-        rows.append(_Row(title, "alpha", range(len(cells)), alphas, cells, panels))
     return rows
 
 
-def _over_budgets(title: str, cells: Sequence[Scenario], panels: Sequence[_Panel]) -> _Row:
+def _make_budget_row(title: str, cells: Sequence[Scenario], panels: Sequence[_Panel]) -> _Row:
     """A row over budgets; as many of them have a number as there is room for."""
     budgets = [cell.budget for cell in cells if cell.budget is not None]
     if not budgets:
@@ -211,53 +170,25 @@ def _over_budgets(title: str, cells: Sequence[Scenario], panels: Sequence[_Panel
     return _Row(title, "budget", budgets, ticks, cells, panels)
 
 
-def _panels(plan: Plan) -> list[_Panel]:
+def _make_panels(plan: Plan) -> list[_Panel]:
     from mmfl.planning import Estimate
 
     found = [
-        _Panel("Clients in a round", of=lambda o: o.clients),
-        _Panel("Rounds without a client", of=lambda o: o.starved, share=True),
+        _Panel("Clients in a round", lambda s, t: s.tasks[t].clients),
+        _Panel("Rounds without a client", lambda s, t: s.tasks[t].starved, share=True),
     ]
     if plan.source == "runs":
-        found.append(_Panel("Metric at the end", of=lambda o: o.metric))
+        found.append(_Panel("Metric at the end", lambda s, t: s.tasks[t].metric))
     targets = {o.reach.target for s in plan.scenarios for o in s.tasks.values() if o.reach}
     if targets:
         aim = f"to {number(targets.pop(), 2)}" if len(targets) == 1 else "to the target"
 
-        def median(o: Outlook) -> Estimate | None:
-            return None if o.reach is None else Estimate(o.reach.median, 0.0)
+        def get_median(s: Scenario, t: str) -> Estimate | None:
+            reach = s.tasks[t].reach
+            return None if reach is None else Estimate(reach.median, 0.0)
 
-        found.append(_Panel(f"Rounds {aim} (median)", of=median, ceiling=float(plan.rounds)))
+        found.append(_Panel(f"Rounds {aim} (median)", get_median, ceiling=float(plan.rounds)))
     return found
-
-
-def _key_lines(page: Page, tasks: Sequence[str]) -> list[list[tuple[int, str]]]:
-    """The tasks' numbers and names, in lines that are not wider than the page."""
-    lines: list[list[tuple[int, str]]] = [[]]
-    taken = 0.0
-    for entry in enumerate(page.cut(task, 2.0, _TEXT) for task in tasks):
-        own = _key_width(page, entry[1])
-        if lines[-1] and taken + own > _RIGHT - _LEFT:
-            lines.append([])
-            taken = 0.0
-        lines[-1].append(entry)
-        taken += own
-    return lines
-
-
-def _key_width(page: Page, name: str) -> float:
-    return 0.28 + page.width(name, _TEXT) + 0.24
-
-
-def _key(page: Page, line: Sequence[tuple[int, str]], y: float) -> None:
-    """Which line is which task."""
-    x = _LEFT - 0.1
-    for s, name in line:
-        colour, mark = _look(s)
-        page.space.plot([x, x + 0.22], [y + 0.035] * 2, color=colour, linewidth=1.6)
-        page.space.plot([x + 0.11], [y + 0.035], marker=mark, color=colour, markersize=3.8)
-        page.write(x + 0.28, y, name, _TEXT, color=INK)
-        x += _key_width(page, name)
 
 
 def _foot(plan: Plan) -> str:

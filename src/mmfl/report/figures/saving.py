@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmfl.errors import InputError, StoreError
-from mmfl.report.figures.page import DPI, own_style
+from mmfl.report.figures.style import own_style
 from mmfl.system.files import make_folders, write_file
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def render(figure: Figure, path: str | Path) -> bytes:
     kind = check_path(path)
     buffer = io.BytesIO()
     with own_style():
-        figure.savefig(buffer, format=kind[1:], dpi=DPI, metadata=_METADATA[kind])
+        figure.savefig(buffer, format=kind[1:], metadata=_METADATA[kind])
     return buffer.getvalue()
 
 

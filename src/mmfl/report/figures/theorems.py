@@ -13,9 +13,9 @@ import numpy as np
 from mmfl.allocate import allocation_probabilities
 from mmfl.market import MaxMinFair
 from mmfl.market.bids_io import IncreasingLinear, TruncatedNormal
-from mmfl.report.figures.page import Page, own_style
-from mmfl.report.figures.panels import GREY
+from mmfl.report.figures.page import make_page, set_heads, settle
 from mmfl.report.figures.saving import check_path, save
+from mmfl.report.figures.style import STRONG, own_style
 from mmfl.rng import stream
 from mmfl.theory import (
     inverse_size_term,
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_theorems", "save_theorems"]
 
-_WIDTH, _HEIGHT = 8.0, 3.7
-_TITLE, _TEXT = 11.0, 8.0
-_BLUE, _RED, _GREEN = "#1f77b4", "#c44e52", "#2a8c5a"
-
-_LABEL: dict[str, Any] = {"size": _TEXT, "weight": "bold", "va": "center", "linespacing": 1.25}
+_RED, _GREEN = STRONG[1], STRONG[2]
+_LABEL: dict[str, Any] = {"weight": "bold", "va": "center", "linespacing": 1.25}
 
 _CLIENTS = 2
 _LOSSES = (1.0, 0.5)
@@ -41,7 +38,7 @@ _USERS, _BUDGET = 100, 29.0
 
 
 def save_theorems(path: str | Path, *, draws: int = 400, seed: int = 0) -> Path:
-    """Draw the picture of `draw` into a file: .png, .svg or .pdf."""
+    """Draw the picture of `draw_theorems` into a file: .png, .svg or .pdf."""
     check_path(path)
     return save(draw_theorems(draws=draws, seed=seed), path)
 
@@ -58,14 +55,21 @@ def draw_theorems(*, draws: int = 400, seed: int = 0) -> Figure:
         draws: Auctions held for each dot.
         seed: Of these.
     """
+    heads = (
+        ("More α does not always mean less noise",
+         "E[Σ w²] of the worst of two tasks, two clients"),
+        ("Who joins the cheap task", "Chance to be recruited; dots: auctions held"),
+    )  # fmt: skip
     with own_style():
-        page = Page(_WIDTH, _HEIGHT)
-        _noise(page, page.axes(0.55, 0.55, 3.1, 2.35))
-        _joining(page, page.axes(4.55, 0.55, 3.2, 2.35), draws, seed)
-        return page.figure
+        figure = make_page(3.4)
+        left, right = figure.subplots(1, 2)
+        set_heads((left, right), heads, 3.5)
+        _draw_noise(left)
+        _draw_joining(right, draws, seed)
+        return settle(figure)  # type: ignore[no-any-return]
 
 
-def _noise(page: Page, axes: Any) -> None:
+def _draw_noise(axes: Any) -> None:
     alpha = np.linspace(1.0, 7.0, 181)
     q = [float(allocation_probabilities(_LOSSES, a)[0]) for a in alpha]
     axes.plot(alpha, [inverse_size_term(x, _CLIENTS, True) for x in q], color=_GREEN)
@@ -73,12 +77,9 @@ def _noise(page: Page, axes: Any) -> None:
     axes.text(2.3, 0.755, "given that somebody trains:\nfalls, as claimed", color=_GREEN, **_LABEL)
     axes.text(1.55, 0.575, "as printed:\nrises first", color=_RED, **_LABEL)
     axes.set(xlim=(1, 7), ylim=(0.48, 0.86), xlabel="α")
-    _plain(axes)
-    page.write(0.16, 3.42, "More α does not always mean less noise", _TITLE, weight="bold")
-    page.write(0.16, 3.17, "E[Σ w²] of the worst of two tasks, two clients", _TEXT, color=GREY)
 
 
-def _joining(page: Page, axes: Any, draws: int, seed: int) -> None:
+def _draw_joining(axes: Any, draws: int, seed: int) -> None:
     own, other = TruncatedNormal(0.5, 0.2), IncreasingLinear()
     bids = np.linspace(0.3, 0.5, 161)
     first = [join_budget_fair(bid, _USERS, 2, _BUDGET, own.cdf) for bid in bids]
@@ -95,12 +96,3 @@ def _joining(page: Page, axes: Any, draws: int, seed: int) -> None:
         axes.plot(bid, held.full, "o", color=_GREEN, markersize=3.5, markerfacecolor="white")
     axes.set(xlim=(0.3, 0.5), ylim=(0, 1.02), xlabel="bid for the cheap task")
     axes.set_xticks([0.3, 0.35, 0.4, 0.45, 0.5])
-    _plain(axes)
-    page.write(4.16, 3.42, "Who joins the cheap task", _TITLE, weight="bold")
-    page.write(4.16, 3.17, "Chance to be recruited; dots: auctions held", _TEXT, color=GREY)
-
-
-def _plain(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=_TEXT, color=GREY)
-    axes.xaxis.label.set_size(_TEXT)
