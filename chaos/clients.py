@@ -208,7 +208,7 @@ def tried(kind: str, aggregator: str = "mean") -> dict[str, Any]:
     engine.reply, engine.first = KINDS.get(kind, KINDS["none"]), {}
     states, records, ended = [], [], ""
     try:
-        for state, record in mmfl.rounds(engine.experiment, engine=engine):
+        for state, record in mmfl.rounds(experiment, engine=engine):
             states.append(state)
             records.append(record)
     except Exception as error:

@@ -13,7 +13,8 @@ from mmfl import Experiment
 from mmfl.aggregate import check_update, partial_sums
 from mmfl.exchange import ClientFailure, ClientUpdate
 from mmfl.experiment import ENGINES
-from mmfl.loop import Population, State, allocate_clients, combine, make_jobs
+from mmfl.loop import combine
+from support.jobs import first_jobs
 
 FEW = {"local": {"workers": 2}}
 ALL = [{"kind": kind, **FEW.get(kind, {})} for kind in sorted(ENGINES.table)]
@@ -34,15 +35,6 @@ def expected(small_toml):
     return state.fingerprint
 
 
-def first_jobs(engine):
-    state = State.first(engine.initial(), engine.experiment.lineage)
-    population = Population.of(engine.federation, engine.experiment)
-    view, assignments, _ = allocate_clients(
-        1, engine.experiment, population, population.active(1), state
-    )
-    return make_jobs(engine.experiment, population, view, assignments, state), state.params
-
-
 @pytest.mark.parametrize("config", ALL + SIZES, ids=lambda c: "-".join(map(str, c.values())))
 def test_a_whole_run_has_the_reference_fingerprint(config, small, expected):
     *_, (state, record) = mmfl.rounds(replace(small, engine=ENGINES.parse(config)))
@@ -50,33 +42,31 @@ def test_a_whole_run_has_the_reference_fingerprint(config, small, expected):
     assert record.failures == ()
 
 
-def test_an_engine_serves_several_runs(engine, expected):
+def test_an_engine_serves_several_runs(engine, small, expected):
     for _ in range(2):
-        *_, (state, _) = mmfl.rounds(engine.experiment, engine=engine)
+        *_, (state, _) = mmfl.rounds(small, engine=engine)
         assert state.fingerprint == expected
 
 
-def test_results_come_in_the_order_of_the_jobs_and_pass_the_checks(engine):
-    jobs, params = first_jobs(engine)
+def test_results_come_in_the_order_of_the_jobs_and_pass_the_checks(engine, small):
+    jobs, params = first_jobs(engine, small)
     results = list(engine.train(jobs, params))
     assert [r.address for r in results] == [j.address for j in jobs]
     for job, found in zip(jobs, results, strict=True):
         layout = params[job.address.task].layout
-        accepted = check_update(
-            found, job.address, layout, found.examples, engine.experiment.checks
-        )
+        accepted = check_update(found, job.address, layout, found.examples, small.checks)
         assert isinstance(accepted, ClientUpdate)
 
 
-def test_sums_of_chunks_do_not_depend_on_who_forms_them(engine):
-    jobs, params = first_jobs(engine)
+def test_sums_of_chunks_do_not_depend_on_who_forms_them(engine, small):
+    jobs, params = first_jobs(engine, small)
     many = [
         replace(job, address=job.address._replace(client=client))
         for job in jobs[:1]
         for client in range(10)
     ] * 13
     task = jobs[0].address.task
-    layout, limits = params[task].layout, engine.experiment.checks
+    layout, limits = params[task].layout, small.checks
 
     def gated(merge):
         for job, found in zip(many, engine.train(many, params, merge=merge), strict=True):
@@ -90,8 +80,8 @@ def test_sums_of_chunks_do_not_depend_on_who_forms_them(engine):
     assert all(np.array_equal(a.total, b.total) for a, b in zip(one, other, strict=True))
 
 
-def test_a_client_that_does_not_exist_is_a_failure(engine):
-    jobs, params = first_jobs(engine)
+def test_a_client_that_does_not_exist_is_a_failure(engine, small):
+    jobs, params = first_jobs(engine, small)
     bad = replace(jobs[0], address=jobs[0].address._replace(client=10_000))
     results = list(engine.train([bad, jobs[0]], params))
     assert isinstance(results[0], ClientFailure)
@@ -120,8 +110,8 @@ def test_no_jobs_no_results(engine):
     assert list(engine.train([], engine.initial())) == []
 
 
-def test_training_that_was_broken_off_leaves_the_engine_usable(engine):
-    jobs, params = first_jobs(engine)
+def test_training_that_was_broken_off_leaves_the_engine_usable(engine, small):
+    jobs, params = first_jobs(engine, small)
     whole = list(engine.train(jobs, params))
     broken = engine.train(jobs, params)
     next(broken)

@@ -19,8 +19,8 @@ from mmfl import Experiment
 from mmfl.aggregate import partial_sums
 from mmfl.engines.shared_memory.slots import Slots
 from mmfl.exchange import CHUNK
-from mmfl.loop import Population, State, allocate_clients, make_jobs
 from mmfl.system.memory import Memory
+from support.jobs import first_jobs
 
 MiB = 1 << 20
 
@@ -158,15 +158,6 @@ model = { kind = "mlp", hidden = [4] }
 """
 
 
-def first_jobs(engine):
-    state = State.first(engine.initial(), engine.experiment.lineage)
-    population = Population.of(engine.federation, engine.experiment)
-    view, assignments, _ = allocate_clients(
-        1, engine.experiment, population, population.active(1), state
-    )
-    return make_jobs(engine.experiment, population, view, assignments, state), state.params
-
-
 def test_workers_sum_the_updates_of_large_models_and_the_bits_are_those_of_sums_formed_here(
     monkeypatch,
 ):
@@ -174,7 +165,7 @@ def test_workers_sum_the_updates_of_large_models_and_the_bits_are_those_of_sums_
     experiment = Experiment.from_toml(LARGE)
     with closing(experiment.engine.open(experiment, data_dir=None)) as engine:
         before = reserved()
-        jobs, params = first_jobs(engine)
+        jobs, params = first_jobs(engine, experiment)
         size = params["large"].layout.size
         together = []
         results = engine.train(jobs, params, merge=True)
@@ -202,7 +193,7 @@ def test_fingerprints_of_large_models_do_not_depend_on_the_engine():
 def test_a_large_model_does_not_make_the_slots_of_a_small_one_large():
     experiment = Experiment.from_toml(LARGE + SMALL_TASK, sets=["allocator=round_robin"])
     with closing(experiment.engine.open(experiment, data_dir=None)) as engine:
-        jobs, params = first_jobs(engine)
+        jobs, params = first_jobs(engine, experiment)
         before = reserved()
         small = next(job for job in jobs if job.address.task == "small")
         # The longest is begun first, the first to be delivered last: all others wait for it.

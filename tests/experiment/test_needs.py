@@ -29,7 +29,7 @@ GB = 10**9
 def needs_of(experiment: Experiment, **weighed: Weighed) -> dict[str, int]:
     engine = Inline().open(experiment, data_dir=None)
     arrays = engine._trainer.arrays
-    needs = model_needs(engine.experiment, engine.federation, arrays, weighed)
+    needs = model_needs(experiment.resolved(), engine.federation, arrays, weighed)
     assert len({need.what for need in needs}) == len(needs)
     return {need.what: need.bytes for need in needs if need.bytes}
 
@@ -204,7 +204,7 @@ def test_an_npz_file_is_refused_by_what_its_heads_promise(small_toml, only):
 def test_what_fits_is_not_refused(small, only):
     only(machine=30_000_000)  # the experiment's own needs: some kilobytes
     engine = Inline().open(small, data_dir=None)
-    Population.of(engine.federation, engine.experiment)
+    Population.of(engine.federation, small.resolved())
     assert engine.initial()
 
 

@@ -22,7 +22,6 @@ from mmfl.runs import RunStore, stored_rounds, verify
 from mmfl.runs.directory import lock
 from mmfl.runs.directory.folders import last_folder
 from mmfl.runs.directory.lock import Lease
-from mmfl.runs.resume import changes
 from support.helpers import one_line
 from support.rewriting import edited, make_older, rewrite
 
@@ -366,18 +365,6 @@ def test_a_state_that_no_checkpoint_can_hold_ends_the_run_with_one_sentence(ofte
     monkeypatch.setattr(type(often.allocator), "allocate", allocate)
     assert "'allocator'" in one_line(StoreError, lambda: mmfl.run(often, "run"))
     assert Run.load("run").status == "failed"
-
-
-def test_changes_are_by_key_and_by_task_name():
-    was = {"a": 1, "t": [{"name": "x", "k": 1}, {"name": "y"}], "l": [1, 2], "gone": {"z": 0}}
-    now = {"a": 1, "t": [{"name": "y"}, {"name": "x", "k": 2}], "l": [1, 3], "new": True}
-    assert changes(was, now) == {
-        "t.x.k": (1, 2),
-        "l": ([1, 2], [1, 3]),
-        "gone.z": (0, None),
-        "new": (None, True),
-    }
-    assert changes(was, was) == {}
 
 
 def test_a_copy_by_hard_links_is_refused_and_the_original_stays(small):

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from rehash import renew
-
+from chaos.rehash import renew
 from mmfl.runs.schema import TABLES
 
 

@@ -51,7 +51,7 @@ def experiment(*sets: str) -> Experiment:
 
 def delta(e: Experiment, kernel: str, work: LocalWork, client: int = 2) -> ClientUpdate:
     e = dataclasses.replace(e, kernel=kernel).resolved()
-    trainer = Trainer(e, {task.name: task.dataset.load(None) for task in e.tasks})
+    trainer = Trainer.of(e, {task.name: task.dataset.load(None) for task in e.tasks})
     weights = trainer.initial("it").flat
     job = Job(Address("run", 1, "it", client, 0), 3, work)
     found = trainer.train(job, weights)
@@ -103,7 +103,7 @@ def test_a_client_gets_the_same_bits_in_any_company(work, sizes, hidden, width):
     """Other clients, other sizes of shards, shares of the work: no bit of a client's changes."""
     e = experiment(f"model.hidden={hidden}", f"dataset.shape=[{width}]").resolved()
     data = e.tasks[0].dataset.load(None)
-    layout = Trainer(e, {"it": data}).initial("it").layout
+    layout = Trainer.of(e, {"it": data}).initial("it").layout
     inputs = Inputs(data, e.tasks[0].normalize, e.tasks[0].augment)
     first = np.random.default_rng(0).standard_normal(layout.size).astype(np.float32) / 9
     kernel = Batched(layout, inputs, 0.0)

@@ -100,7 +100,7 @@ class Watched:
     merges = False
 
     def __init__(self, engine: InlineEngine) -> None:
-        self.experiment, self.federation = engine.experiment, engine.federation
+        self.federation, self.prepare = engine.federation, engine.prepare
         self.initial, self.evaluate, self.close = engine.initial, engine.evaluate, engine.close
         self._engine = engine
         self.updates: list[ClientUpdate] = []

@@ -51,7 +51,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
 
     check_names(Path("runs"), experiment)
     engine = InlineEngine(experiment, data_dir)
-    population = Population.of(engine.federation, engine.experiment)
+    population = Population.of(engine.federation, experiment.resolved())
     if isinstance(experiment.engine, Local):
         workers = experiment.engine.processes
         refuse([*worker_needs(workers), *engine.needs()], workers=workers)

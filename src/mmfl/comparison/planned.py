@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from mmfl.config import dump
-from mmfl.errors import ConfigError, MmflError, StoreError, one_line
-from mmfl.experiment import Experiment, Shelf
+from mmfl.errors import MmflError, StoreError, one_line
+from mmfl.experiment import Experiment, Shelf, differences, read_stored
 from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
-from mmfl.system.files import SETTINGS, exists, read_text
+from mmfl.system.files import exists
 from mmfl.system.memory import ran_out
 
 __all__ = [
@@ -153,7 +153,7 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
         raise DamagedRunError(f"{error}; it is left as it is") from None
     if found.status == "running":
         raise busy
-    if not _stored_is(experiment, folder / "experiment.toml"):
+    if differences(_read_stored(folder), dump(experiment.resolved())):
         raise OtherRunError(
             f"{str(folder)!r} holds a run of another experiment; choose another folder"
         )
@@ -177,19 +177,8 @@ def _what(name: str, experiment: Experiment) -> str:
     return f"task {name!r}" if any(task.name == name for task in experiment.tasks) else name
 
 
-def _stored_is(experiment: Experiment, path: Path) -> bool:
-    """Whether a stored file describes this experiment (engines aside)."""
-    experiment = experiment.resolved()
+def _read_stored(folder: Path) -> dict[str, Any]:
     try:
-        text = read_text(path, limit=SETTINGS)
-        table = tomllib.loads(text)
-        aside = {"engine": None, "checkpoints": None}
-        if {**table, **aside} == {**dump(experiment), **aside}:
-            return True
-        stored = Experiment.from_toml(text)
-        stored = dataclasses.replace(stored, engine=experiment.engine)
-        return dataclasses.replace(stored, checkpoints=experiment.checkpoints) == experiment
-    except OSError as error:
-        raise DamagedRunError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except (ValueError, RecursionError, ConfigError):
-        return False
+        return read_stored(folder / "experiment.toml")
+    except StoreError as error:
+        raise DamagedRunError(str(error)) from None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmfl.comparison.planned import Hashes, Step, holds
 from mmfl.experiment import Local
-from mmfl.loop import Population
+from mmfl.loop import set_up
 from mmfl.runs import clear_beginning, stored_rounds
 
 if TYPE_CHECKING:
@@ -33,16 +33,15 @@ class Series:
         self._workers = workers
         self._hashes = Hashes(data_dir)
         self._engine: Engine | None = None
+        self._checked: list[dict[str, Any]] = []
 
     def check(self, experiment: Experiment) -> None:
         """Do all that can go wrong before the first round."""
-        fresh = self._engine is None
-        engine = self._opened(experiment)
-        known = not fresh and engine.experiment.world == experiment.resolved().world
-        engine.prepare(experiment)
-        Population.of(engine.federation, engine.experiment)
-        if not known:
-            engine.initial()
+        with set_up(experiment, engine=self._opened(experiment)) as ready:
+            world = ready.experiment.world
+            if world not in self._checked:  # else its models are known to be sound
+                ready.first_state()
+                self._checked.append(world)
 
     def run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
         """Run it to its end, from where it was, unless the folder holds it, finished."""

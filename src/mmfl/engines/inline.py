@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmfl.exchange import (
     ClientFailure,
@@ -34,12 +34,9 @@ class InlineEngine:
     def __init__(self, experiment: Experiment, data_dir: Path | None) -> None:
         self._shelf = Shelf(data_dir)
         self._trainer: Trainer
+        self._experiment: Experiment
+        self._world: dict[str, Any] | None = None
         self.prepare(experiment)
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment, resolved."""
-        return self._trainer.experiment
 
     @property
     def federation(self) -> SimulatedFederation:
@@ -51,11 +48,15 @@ class InlineEngine:
         from mmfl.train import Trainer
 
         experiment = experiment.resolved()
-        self._trainer = Trainer(experiment, self._shelf.arrays(experiment))
+        world = experiment.world
+        if world != self._world:
+            self._world = None  # should the rest fail, then nothing of it counts as done
+            self._trainer = Trainer.of(experiment, self._shelf.arrays(experiment))
+            self._world, self._experiment = world, experiment
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
-        return self._shelf.hashes(self.experiment)
+        return self._shelf.hashes(self._experiment)
 
     def numerics(self) -> dict[str, str]:
         """What this process computes with."""
@@ -68,12 +69,12 @@ class InlineEngine:
         trainer = self._trainer
         found = {task: trainer.weigh(task) for task in self.federation.tasks}
         known = {task: size for task, size in found.items() if size is not None}
-        return model_needs(self.experiment, self.federation, trainer.arrays, known)
+        return model_needs(self._experiment, self.federation, trainer.arrays, known)
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights."""
         refuse(self.needs())
-        return {task.name: self._trainer.initial(task.name) for task in self.experiment.tasks}
+        return {task.name: self._trainer.initial(task.name) for task in self._experiment.tasks}
 
     def train(
         self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False

@@ -77,7 +77,7 @@ class LocalEngine:
         timeout: float | None = None,
     ) -> None:
         refuse(worker_needs(workers), workers=workers)
-        self.experiment: Experiment
+        self._experiment: Experiment
         self.federation: SimulatedFederation
         self._shelf = Shelf(data_dir)
         self._shared: dict[str, npt.NDArray[Any]] = {}
@@ -101,7 +101,7 @@ class LocalEngine:
         experiment = experiment.resolved()
         world = experiment.world
         if world == self._world:
-            self.experiment = experiment
+            self._experiment = experiment
             return
         arrays = self._shelf.arrays(experiment)
         federation = simulate(experiment, arrays)
@@ -109,11 +109,11 @@ class LocalEngine:
         self._world = None  # should the rest fail, then nothing of it counts as done
         self._share(plain, arrays)
         self._world, self._pace = world, {}
-        self.experiment, self.federation, self._layouts = experiment, federation, {}
+        self._experiment, self.federation, self._layouts = experiment, federation, {}
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
-        return self._shelf.hashes(self.experiment)
+        return self._shelf.hashes(self._experiment)
 
     def numerics(self) -> dict[str, str]:
         """What the workers compute with."""
@@ -126,8 +126,8 @@ class LocalEngine:
         for task, (reply, _) in self._of_tasks("weigh").items():
             weighed = self._good(reply, f"task {task!r}: looking at its model")["weighed"]
             known |= {task: Weighed(*weighed)} if weighed else {}
-        arrays = self._shelf.arrays(self.experiment)
-        needs = model_needs(self.experiment, self.federation, arrays, known)
+        arrays = self._shelf.arrays(self._experiment)
+        needs = model_needs(self._experiment, self.federation, arrays, known)
         refuse(needs, workers=self.workers)
         first = {}
         for task, (reply, frame) in self._of_tasks("initial").items():
@@ -139,7 +139,7 @@ class LocalEngine:
 
     def _of_tasks(self, what: str) -> dict[str, tuple[Message, bytes]]:
         """From task to a worker's answer to one request about it."""
-        tasks = [task.name for task in self.experiment.tasks]
+        tasks = [task.name for task in self._experiment.tasks]
         requests: list[Message] = [{"do": what, "task": task} for task in tasks]
         with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
             return dict(zip(tasks, replies, strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mmfl.errors import EngineError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -48,8 +47,8 @@ class MockEngine:
         return {}
 
     def prepare(self, experiment: Experiment) -> None:
-        """There is only the one."""
-        raise EngineError("a mock engine serves one experiment only")
+        """Only experiments with the same tasks, clients and seed can be served."""
+        experiment.resolved().refuse_world_of(self.experiment.resolved())
 
     def initial(self) -> dict[str, Params]:
         """The weights that were given."""

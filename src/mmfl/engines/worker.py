@@ -94,7 +94,8 @@ class Worker:
         # All that was imported stays: it need not be looked through for garbage ever again. Models
         # do not stay, and what is frozen is never collected: so before any is built.
         gc.freeze()
-        self._trainer = Trainer(resolved, tasks)
+        self._checks = resolved.checks
+        self._trainer = Trainer.of(resolved, tasks)
         return {"ready": True}, b""
 
     def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
@@ -160,8 +161,8 @@ class Worker:
         if isinstance(found, ClientFailure):
             return found
         assert isinstance(found.delta, Params)
-        limits = self.trainer.experiment.checks
-        return check_update(found, job.address, found.delta.layout, found.examples, limits)
+        layout, count = found.delta.layout, found.examples
+        return check_update(found, job.address, layout, count, self._checks)
 
 
 def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:

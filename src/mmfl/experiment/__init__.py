@@ -5,11 +5,12 @@ from mmfl.experiment.engines import ENGINES, Engine, EngineConfig, Ids, Inline, 
 from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import PROCESS, Weighed, model_needs, worker_needs
+from mmfl.experiment.identity import differences
 from mmfl.experiment.loading import Shelf
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
-    Kernel,
+    KernelName,
     LocalOverride,
     LocalTraining,
     Task,
@@ -17,6 +18,7 @@ from mmfl.experiment.parts import (
 )
 from mmfl.experiment.recruitment import BIDS, Recruiting
 from mmfl.experiment.schedule import SCHEDULES, Constant, Inverse, Schedule
+from mmfl.experiment.stored import read_stored, read_table
 
 __all__ = [
     "BIDS",
@@ -34,7 +36,7 @@ __all__ = [
     "Ids",
     "Inline",
     "Inverse",
-    "Kernel",
+    "KernelName",
     "Local",
     "LocalOverride",
     "LocalTraining",
@@ -44,8 +46,11 @@ __all__ = [
     "SimulatedFederation",
     "Task",
     "Weighed",
+    "differences",
     "fits_batched",
     "model_needs",
+    "read_stored",
+    "read_table",
     "simulate",
     "worker_needs",
 ]

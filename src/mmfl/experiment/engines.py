@@ -38,11 +38,6 @@ class Engine(Protocol):
     """Trains and evaluates, for one experiment and one federation at a time."""
 
     @property
-    def experiment(self) -> Experiment:
-        """The experiment, resolved."""
-        ...
-
-    @property
     def federation(self) -> Federation:
         """Who is there."""
         ...
@@ -69,7 +64,10 @@ class Engine(Protocol):
         ...
 
     def prepare(self, experiment: Experiment) -> None:
-        """Serve this experiment from now on; what it shares with the last one is not done again."""
+        """Serve this experiment from now on; what it shares with the last one is not done again.
+
+        An engine that cannot do that raises an `InputError`.
+        """
         ...
 
     def initial(self) -> dict[str, Params]:

@@ -29,11 +29,12 @@ from mmfl.config import (
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
+from mmfl.experiment.identity import decisive_table, engine_table, hash_table
 from mmfl.experiment.parts import (
     LOCAL_KEYS,
     Clients,
     Evaluate,
-    Kernel,
+    KernelName,
     LocalOverride,
     LocalTraining,
     Task,
@@ -83,7 +84,7 @@ class Experiment:
     tasks: Annotated[tuple[Task, ...], Field(json_schema_extra={"minItems": 1})]
     seed: Natural = 0
     precision: Literal["float32", "bf16"] = "float32"
-    kernel: Kernel = "auto"
+    kernel: KernelName = "auto"
     score: Annotated[Score, SCORES] = Error()
     score_split: Literal["validation", "test"] = "validation"
     score_source: Literal["server", "clients"] = "server"
@@ -130,7 +131,7 @@ class Experiment:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over all that decides the result (engine and checkpoints do not)."""
-        return self._hash()
+        return hash_table(decisive_table(self))
 
     @property
     def run_id(self) -> str:
@@ -143,7 +144,8 @@ class Experiment:
 
         Files are taken as they are when this is asked for first.
         """
-        own, files = self._hash(*(() if self.plans_ahead else ("rounds",))), self.files()
+        without = () if self.plans_ahead else ("rounds",)
+        own, files = hash_table(decisive_table(self, *without)), self.files()
         text = own + json.dumps(files, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest() if files else own
 
@@ -152,28 +154,13 @@ class Experiment:
         """Whether the first rounds depend on how many are to come."""
         return bool(getattr(self.allocator, "plans_ahead", False))
 
-    def _hash(self, *without: str) -> str:
-        without = (*without, "engine", "checkpoints")
-        table = {key: value for key, value in dump(self).items() if key not in without}
-        return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
-
     @property
     def world(self) -> dict[str, Any]:
         """The part that an engine depends on: experiments that agree in it can share one."""
-        return {
-            "seed": self.seed,
-            "precision": self.precision,
-            "kernel": self.kernel,
-            "clients.count": self.clients.count,
-            "tasks": tuple(dataclasses.replace(t, local=LocalOverride()) for t in self.tasks),
-            "validation": self.validation if self.holds_validation else None,
-            "checks": self.checks,
-            "evaluate.batch_size": self.evaluate.batch_size,
-            "partition files": [task.files("partition") for task in self.tasks],
-        }
+        return engine_table(self)
 
     def refuse_world_of(self, other: Experiment) -> None:
-        """Refuse an engine that was opened for an experiment with another `world`."""
+        """Refuse an engine that serves only experiments with the `world` of another one."""
         theirs = other.world
         for key, value in self.world.items():
             if value != theirs[key]:
@@ -215,7 +202,7 @@ class Experiment:
 
     def resolved(self) -> Experiment:
         """With every "auto" that decides the result replaced by what it means here."""
-        common: Kernel = "fast" if self.kernel == "auto" else self.kernel
+        common: KernelName = "fast" if self.kernel == "auto" else self.kernel
         with imports_allowed(True):  # a loss of the user's own, imported already, names its metric
             tasks = tuple(
                 dataclasses.replace(
@@ -228,7 +215,7 @@ class Experiment:
         made = dataclasses.replace(self, kernel=common, tasks=tasks)
         return self if made == self else made
 
-    def kernel_of(self, task: Task) -> Kernel:
+    def kernel_of(self, task: Task) -> KernelName:
         """How a task's training is computed."""
         kernel = task.kernel or self.kernel
         return kernel_of(task, self.precision) if kernel == "auto" else kernel

@@ -39,7 +39,7 @@ __all__ = [
     "LOCAL_KEYS",
     "Clients",
     "Evaluate",
-    "Kernel",
+    "KernelName",
     "LocalOverride",
     "LocalTraining",
     "Task",
@@ -54,7 +54,7 @@ NAME_BYTES = 200
 RESERVED_NAMES = ("worst", "mean", "variance", "jain")
 """Names of columns in tables of results; no task may have one of them."""
 
-Kernel = Literal["auto", "reference", "fast", "batched"]
+KernelName = Literal["auto", "reference", "fast", "batched"]
 Remainder = Literal["keep", "drop"]
 Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
 
@@ -248,7 +248,7 @@ class Task:
     normalize: Annotated[Normalize, NORMALIZATIONS] = AutoNormalize()
     augment: Augment = Augment()
     warm_start: Text | None = None
-    kernel: Kernel | None = None
+    kernel: KernelName | None = None
     local: LocalOverride = LocalOverride()
 
     also_known: ClassVar[tuple[str, ...]] = LOCAL_KEYS

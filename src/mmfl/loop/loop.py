@@ -20,13 +20,16 @@ from mmfl.loop.iteration import Rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_of
 from mmfl.loop.scoring import evaluate_tasks, score_tasks
+from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
 from mmfl.system.calls import perf_counter
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment
 
-__all__ = ["Rounds", "rounds"]
+__all__ = ["Rounds", "play", "rounds"]
+
+Steps = Generator[tuple[State, RoundRecord], None, None]
 
 
 def rounds(
@@ -41,39 +44,35 @@ def rounds(
 
     Args:
         experiment: What to do.
-        engine: A running engine to use, and to leave running; by default the experiment's own. It
-            must have been opened for the same data, models and seed (`Experiment.world`).
+        engine: A running engine to use, and to leave running; by default the experiment's own.
         data_dir: Folder of npz files; by default what MMFL_DATA says.
         state: Continue after this state, with the same bits as a run without interruption.
         population: Who may train what, if that is known: an auction is then not held again.
     """
-    known = (state, population)
-    return Rounds(_rounds(experiment, engine, None if data_dir is None else Path(data_dir), *known))
+    folder = None if data_dir is None else Path(data_dir)
+    return Rounds(_rounds(experiment, engine, folder, state, population))
 
 
 def _rounds(
     experiment: Experiment,
-    given: Engine | None,
+    engine: Engine | None,
     data_dir: Path | None,
     state: State | None,
     population: Population | None,
-) -> Generator[tuple[State, RoundRecord], None, None]:
-    engine = experiment.engine.open(experiment, data_dir=data_dir) if given is None else given
-    try:
-        experiment = experiment.resolved()
-        experiment.refuse_world_of(engine.experiment)
-        population = population or Population.of(engine.federation, experiment)
-        warn_of(population.recruited)
-        if state is None:
-            state = State.first(engine.initial(), experiment.lineage)  # Algorithm 1, line 1
-        if state.lineage != experiment.lineage:
-            raise InputError("the state belongs to another experiment and cannot be continued")
-        for t in range(state.round + 1, experiment.rounds + 1):  # line 2
-            state, record = _round(t, experiment, engine, population, state)
-            yield state, record
-    finally:
-        if given is None:
-            engine.close()
+) -> Steps:
+    with set_up(experiment, engine=engine, data_dir=data_dir, population=population) as ready:
+        yield from play(ready, ready.first_state() if state is None else state)
+
+
+def play(ready: Setup, state: State) -> Steps:
+    """The rounds after a state, one after the other."""
+    experiment, engine, population = ready.experiment, ready.engine, ready.population
+    warn_of(population.recruited)
+    if state.lineage != experiment.lineage:
+        raise InputError("the state belongs to another experiment and cannot be continued")
+    for t in range(state.round + 1, experiment.rounds + 1):  # line 2
+        state, record = _round(t, experiment, engine, population, state)
+        yield state, record
 
 
 def _round(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,11 +13,10 @@ import numpy as np
 
 from mmfl.config import dump
 from mmfl.errors import InputError, StoreError
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, differences, read_table
 from mmfl.objectives import METRICS
 from mmfl.planning.learning import History, Learning
 from mmfl.runs import RunStore, check_folder
-from mmfl.system.files import SETTINGS, read_text
 
 __all__ = ["Told", "histories_in", "learnt", "run_folders"]
 
@@ -102,29 +100,32 @@ def learnt(
 def _experiment_in(folder: Path) -> dict[str, Any]:
     """The stored experiment as plain tables."""
     RunStore.open(folder).close()  # says what is wrong with it
-    try:
-        return tomllib.loads(read_text(folder / "experiment.toml", limit=SETTINGS))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise StoreError(f"cannot read the run in {str(folder)!r}: {reason}") from None
+    return read_table(folder / "experiment.toml")
 
 
 def _differences(stored: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, list[str]]:
     """By task, the keys that decide how it learns and are not the same."""
     theirs = {task.get("name"): task for task in stored.get("tasks", [])}
-    found = {}
+    unlike = {}
     for task in ours["tasks"]:
         other = theirs.get(task["name"], task)
-        keys = ("dataset", "model", "loss", "normalize", "augment", "warm_start", "partition")
-        unlike = [key for key in keys if task.get(key) != other.get(key)]
-        local, mine = ({**t["local"], **own.get("local", {})} for t, own in
-                       ((stored, other), (ours, task)))  # fmt: skip
-        unlike += [
-            f"local.{key}" for key in sorted(local | mine) if local.get(key) != mine.get(key)
-        ]
-        if unlike:
-            found[task["name"]] = unlike
-    return found
+        keys = differences(_learning(stored, other), _learning(ours, task))
+        if keys:
+            unlike[task["name"]] = list(dict.fromkeys(_shorten(key) for key in keys))
+    return unlike
+
+
+def _learning(experiment: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides how a task learns."""
+    keys = ("dataset", "model", "loss", "normalize", "augment", "warm_start", "partition")
+    local = {**experiment["local"], **task.get("local", {})}
+    return {key: task.get(key) for key in keys} | {"local": local}
+
+
+def _shorten(key: str) -> str:
+    """A key as people call it: the part of a task, or of its local training."""
+    part, _, rest = key.partition(".")
+    return f"local.{rest.partition('.')[0]}" if part == "local" else part
 
 
 def _kind(score: Any) -> str:

@@ -19,7 +19,6 @@ import numpy as np
 
 from mmfl.aggregate import Checks
 from mmfl.config import component
-from mmfl.errors import EngineError
 from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params, Split
 from mmfl.experiment import Experiment, Federation, Ids
 from mmfl.objectives import LossScore
@@ -130,8 +129,8 @@ class Surrogate:
         return {}
 
     def prepare(self, experiment: Experiment) -> None:
-        """There is only the one."""
-        raise EngineError("a surrogate serves one experiment only")
+        """Only rehearsals with the same tasks, clients and seed can be served."""
+        experiment.resolved().refuse_world_of(self.experiment)
 
     def initial(self) -> dict[str, Params]:
         """No work done yet."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mmfl.exchange import Address, ClientUpdate, Job
-from mmfl.experiment import Experiment, Kernel, Task, fits_batched
+from mmfl.experiment import Experiment, KernelName, Task, fits_batched
 from mmfl.loop import Population, RoundRecord
 from mmfl.runs.runner import stored_rounds
 
@@ -169,10 +169,10 @@ def _paces(experiment: Experiment, engine: Engine) -> dict[str, dict[str, float]
     }
 
 
-def _with_kernel(experiment: Experiment, kernel: Kernel) -> Experiment:
+def _with_kernel(experiment: Experiment, kernel: KernelName) -> Experiment:
     """The experiment with this kernel for all tasks that it fits."""
 
-    def fitting(task: Task) -> Kernel:
+    def fitting(task: Task) -> KernelName:
         fits = kernel != "batched" or fits_batched(task, experiment.precision)
         return kernel if fits else "fast"
 

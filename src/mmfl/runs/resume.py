@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmfl.config import dump, short
-from mmfl.errors import ConfigError, MmflWarning, StoreError
-from mmfl.experiment import Experiment
+from mmfl.errors import MmflWarning, StoreError
+from mmfl.experiment import Experiment, differences, read_stored
 from mmfl.loop import State
 from mmfl.runs.auction import Hiring, hiring
 from mmfl.runs.checkpoints import CheckpointStore
@@ -31,12 +30,12 @@ from mmfl.runs.environment import as_json, environment_now, inexact
 from mmfl.runs.schema import FORMAT, check_tables, is_empty
 from mmfl.runs.store import RunStore
 from mmfl.system import calls
-from mmfl.system.files import SETTINGS, exists, is_folder, list_folder, read_file, read_text
+from mmfl.system.files import SETTINGS, exists, is_folder, list_folder, read_file
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
 
-__all__ = ["Begun", "begun", "changes", "clear_beginning", "complaint", "unsigned"]
+__all__ = ["Begun", "begun", "clear_beginning", "complaint", "unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ class Begun:
         """Let others have the directory."""
         self._lease.close()
 
-    def go_on(self, engine: Engine, first: State) -> tuple[RunStore, State]:
+    def resume(self, engine: Engine, first: State) -> tuple[RunStore, State]:
         """The directory, opened for writing, and the state to whose round it went back.
 
         Args:
@@ -71,11 +70,11 @@ class Begun:
         with ExitStack() as stack:
             store = stack.enter_context(closing(RunStore.reopen(self.folder, self._lease)))
             self._refuse_other_data(store.data(), engine.data() | self.experiment.files())
-            vault = CheckpointStore(
+            checkpoints = CheckpointStore(
                 self.folder / "checkpoints", keep=self.experiment.checkpoints.keep
             )
             noted = store.meta().get("checkpoint", "")
-            found = vault.newest(noted=noted, fits=partial(complaint, store))
+            found = checkpoints.newest(noted=noted, fits=partial(complaint, store))
             state = first if found.state is None else found.state
             for sentence in found.damaged.values():
                 where = f"the one of round {state.round}" if state.round else "the start"
@@ -89,7 +88,7 @@ class Begun:
             if state.round < self.experiment.rounds:
                 store.restate(state)
             store.note(checkpoint=found.name if self.experiment.checkpoints.keep else "")
-            vault.forget_after(state.round, noted)
+            checkpoints.forget_after(state.round, noted)
             self._rewrite(store, state.round, environment_now(engine.numerics()))
             stack.pop_all()
         return store, state
@@ -161,7 +160,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
                     "can read but not continue; choose another folder"
                 )
             experiment = experiment.resolved()
-            _refuse_changes(folder, _stored(folder / "experiment.toml"), experiment)
+            _refuse_changes(folder, read_stored(folder / "experiment.toml"), experiment)
             done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
             if not done:
                 models = [f"models/{task.name}.safetensors" for task in experiment.tasks]
@@ -249,24 +248,16 @@ def _refuse_foreign_files(store: RunStore, names: Iterable[str]) -> None:
             )
 
 
-def changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """From key to its two values, where two experiments' tables differ; None = not set."""
-    old, new = _flat(was), _flat(now)
-    keys = [*old, *(key for key in new if key not in old)]
-    return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}
-
-
 def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experiment) -> None:
-    found = changes(stored, dump(experiment))
-    for key in list(found):
-        if key.partition(".")[0] in ("engine", "checkpoints"):
-            del found[key]
-    was, now = found.get("rounds", (0, 0))
+    changed = differences(stored, dump(experiment))
+    was, now = changed.get("rounds", (0, 0))
     if isinstance(was, int) and was < now and not experiment.plans_ahead:
-        found.pop("rounds", None)
-    if not found:
+        changed.pop("rounds", None)
+    if not changed:
         return
-    listed = ", ".join(f"{key} {_was(old)} and is {_is(new)}" for key, (old, new) in found.items())
+    listed = ", ".join(
+        f"{key} {_was(old)} and is {_is(new)}" for key, (old, new) in changed.items()
+    )
     may = "may not grow: this allocator plans by them" if experiment.plans_ahead else "may grow"
     raise StoreError(
         f"{str(folder)!r} cannot be resumed with a changed experiment: {listed} (rounds {may})"
@@ -280,31 +271,6 @@ def _was(value: Any) -> str:
 
 def _is(value: Any) -> str:
     return "not set" if value is None else short(value)
-
-
-def _stored(path: Path) -> dict[str, Any]:
-    """An experiment's tables as they are on disk, with the defaults of today."""
-    try:
-        text = read_text(path, limit=SETTINGS)
-        table = tomllib.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise StoreError(f"cannot read {str(path)!r}: {reason}") from None
-    with suppress(ConfigError):  # it may name classes, which are not imported for a comparison
-        table = dump(Experiment.from_toml(text).resolved())
-    return table
-
-
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Nested tables as one, with dotted keys; tasks go by name."""
-    if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
-        value = {str(item.get("name", number)): item for number, item in enumerate(value)}
-    if not isinstance(value, Mapping):
-        return {path: value}
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        found |= _flat(inner, f"{path}.{key}" if path else str(key))
-    return found
 
 
 def _warn(sentence: str) -> None:

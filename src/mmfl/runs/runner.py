@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import warnings
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mmfl.errors import MmflWarning, StoreError
-from mmfl.experiment import Experiment
-from mmfl.loop import Population, RoundRecord, Rounds, State, rounds
+from mmfl.experiment import Checkpoints, Experiment
+from mmfl.loop import Population, RoundRecord, Rounds, Setup, State, play, set_up
 from mmfl.runs.auction import Hiring, hiring, save_recruitment, settle
 from mmfl.runs.checkpoints import CheckpointSchedule, CheckpointStore, check_state
 from mmfl.runs.directory.folders import (
@@ -118,44 +117,33 @@ class StoredRounds(Rounds):
             elif wanted is None and not resume:
                 refuse_taken(self.folder)
             start = calls.perf_counter()
-            engine = stack.enter_context(_ready(experiment, data_dir, given))
-            # Whatever is wrong with data, clients or models shows here, before a folder is made.
-            population = Population.of(engine.federation, engine.experiment)
-            state = State.first(engine.initial(), engine.experiment.lineage)
+            ready = stack.enter_context(set_up(experiment, engine=given, data_dir=data_dir))
+            state = ready.first_state()
             if before is not None:
-                store, state = before.go_on(engine, state)
+                store, state = before.resume(ready.engine, state)
             else:
-                store = self._create(engine, wanted, resume=resume)
+                store = self._create(ready, wanted, resume=resume)
             stack.enter_context(closing(store))
             with _status_noted(store):
                 store.note(seconds_setup=repr(calls.perf_counter() - start))
                 self.after = state.round
-                yield from self._play(engine, population, store, state)
+                yield from self._play(ready, store, state)
 
-    def _play(self, engine: Engine, population: Population, store: RunStore, after: State) -> Steps:
-        """The rounds to come; however this ends, the run can go on from there."""
-        hired = population.recruited
-        ids = np.asarray(engine.federation.clients if hired else (), dtype=np.int64)
-        state, saving = after, _Saving(store, engine.experiment, after)
+    def _play(self, ready: Setup, store: RunStore, after: State) -> Steps:
+        """The rounds to come; however this ends, the run can be resumed from there."""
+        auction = _Auction(ready)
+        state, saving = after, _Saving(store, ready.experiment.checkpoints, after)
         try:
-            if hired is not None:
-                if not state.round:
-                    save_recruitment(store, hired, ids)
-                self.hiring = hiring(store)
+            self.hiring = auction.save(store, after)
             yield cast(Any, None)  # to `start`
-            play = rounds(engine.experiment, engine=engine, state=state, population=population)
-            for state, record in play:
+            for state, record in play(ready, after):
                 store.add(state, record)
                 saving.stored(state)
                 yield state, record
             saving.finish()
             store.save_models(state.params)
-            if hired is not None:
-                settle(store, hired, ids)
-            never = [task for task, version in state.versions.items() if not version]
-            nobody = json.dumps([task for task in never if not population.can_train(task)])
-            end = {"fingerprint": state.fingerprint, "status": "finished", "untrainable": nobody}
-            store.note_durably(**end)
+            auction.settle(store)
+            _note_end(store, state, ready.population)
         except (GeneratorExit, KeyboardInterrupt):
             saving.save_or_warn()
             raise
@@ -171,12 +159,11 @@ class StoredRounds(Rounds):
                 return
         self.folder = self._place
 
-    def _create(self, engine: Engine, wanted: Path | None, *, resume: bool) -> RunStore:
+    def _create(self, ready: Setup, wanted: Path | None, *, resume: bool) -> RunStore:
         """The store; if another process took the number meanwhile, under the next one."""
-        lost = 0
+        experiment, engine, lost = ready.experiment, ready.engine, 0
         while True:
             try:
-                experiment = engine.experiment
                 data = engine.data() | experiment.files()
                 return RunStore.create(self.folder, experiment, data, engine.numerics())
             except FolderTakenError:
@@ -191,14 +178,42 @@ class StoredRounds(Rounds):
                 self._place = make_absolute(self.folder)
 
 
+class _Auction:
+    """The auction before round one, if there is one, as the store gets it."""
+
+    def __init__(self, ready: Setup) -> None:
+        self._outcome = ready.population.recruited
+        clients = ready.engine.federation.clients if self._outcome is not None else ()
+        self._ids = np.asarray(clients, dtype=np.int64)
+
+    def save(self, store: RunStore, state: State) -> Hiring | None:
+        """Store who was recruited, unless that was done in an earlier session."""
+        if self._outcome is None:
+            return None
+        if not state.round:
+            save_recruitment(store, self._outcome, self._ids)
+        return hiring(store)
+
+    def settle(self, store: RunStore) -> None:
+        """Store what is paid in the end."""
+        if self._outcome is not None:
+            settle(store, self._outcome, self._ids)
+
+
+def _note_end(store: RunStore, state: State, population: Population) -> None:
+    """Store that a run is finished, its fingerprint, and the tasks that nobody could train."""
+    never = [task for task, version in state.versions.items() if not version]
+    nobody = json.dumps([task for task in never if not population.can_train(task)])
+    store.note_durably(fingerprint=state.fingerprint, status="finished", untrainable=nobody)
+
+
 class _Saving:
     """When the last stored state is written as a checkpoint, and what that takes."""
 
-    def __init__(self, store: RunStore, experiment: Experiment, state: State) -> None:
-        settings = experiment.checkpoints
+    def __init__(self, store: RunStore, settings: Checkpoints, state: State) -> None:
         self._store = store
-        self._vault = CheckpointStore(store.folder / "checkpoints", keep=settings.keep)
-        self._rhythm = CheckpointSchedule(settings, round=state.round, now=calls.perf_counter())
+        self._checkpoints = CheckpointStore(store.folder / "checkpoints", keep=settings.keep)
+        self._schedule = CheckpointSchedule(settings, round=state.round, now=calls.perf_counter())
         self._keep = settings.keep
         self._last = state
         self._saved = state.round
@@ -209,7 +224,7 @@ class _Saving:
         """A round was stored; save it, if it is time."""
         self._last = state
         self._check(state)
-        if self._rhythm.due(state.round, calls.perf_counter()):
+        if self._schedule.due(state.round, calls.perf_counter()):
             self.save()
 
     def _check(self, state: State) -> None:
@@ -233,10 +248,10 @@ class _Saving:
             seconds = repr(self._seconds + end - start)
             self._store.note_durably(checkpoint=name, seconds_checkpoints=seconds)
 
-        self._vault.save(self._last, note)
+        self._checkpoints.save(self._last, note)
         self._saved = self._last.round
         self._seconds += end - start
-        self._rhythm.saved(self._saved, start, end)
+        self._schedule.saved(self._saved, start, end)
 
     def save_or_warn(self) -> None:
         """Save the last state; a failure is a warning, for the run ends anyway."""
@@ -250,7 +265,7 @@ class _Saving:
     def finish(self) -> None:
         """Save the last state; those before it are not needed any more."""
         self.save()
-        self._vault.prune(min(1, self._keep))
+        self._checkpoints.prune(min(1, self._keep))
 
 
 @contextmanager
@@ -298,18 +313,6 @@ def stored_rounds(
     """
     folder = None if data_dir is None else Path(data_dir)
     return StoredRounds(experiment, Path(out), folder, engine, renumber=renumber, resume=resume)
-
-
-@contextmanager
-def _ready(experiment: Experiment, data_dir: Path | None, given: Engine | None) -> Iterator[Engine]:
-    """An engine for the experiment: the one that is given, or its own for the time being."""
-    experiment = dataclasses.replace(experiment)  # its lineage is of the files as they are now
-    if given is not None:
-        given.prepare(experiment)
-        yield given
-        return
-    with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
-        yield engine
 
 
 def run(

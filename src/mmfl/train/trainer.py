@@ -8,7 +8,7 @@ result must not depend on the number of cores.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from mmfl.exchange import (
     Params,
     Split,
 )
-from mmfl.experiment import Experiment, Task, Weighed, simulate
+from mmfl.experiment import Experiment, KernelName, SimulatedFederation, Task, Weighed, simulate
 from mmfl.models import MODELS
 from mmfl.objectives import BinaryCrossEntropy, Loss, unfit
 from mmfl.rng import stream
@@ -73,13 +73,48 @@ class _Bench:
 
 
 class Trainer:
-    """Trains and evaluates for one process."""
+    """Trains and evaluates for one process.
 
-    def __init__(self, experiment: Experiment, arrays: Mapping[str, Arrays]) -> None:
-        self.experiment = experiment
+    Args:
+        tasks: What is trained, resolved.
+        arrays: From task to its data.
+        federation: Who holds what.
+        kernels: From task to how its training is computed.
+        seed: Of models' first weights, and of what evaluations draw.
+        precision: In which models compute.
+        batch_size: Of evaluations.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        arrays: Mapping[str, Arrays],
+        federation: SimulatedFederation,
+        *,
+        kernels: Mapping[str, KernelName],
+        seed: int,
+        precision: str,
+        batch_size: int,
+    ) -> None:
+        self._tasks = {task.name: task for task in tasks}
+        self._kernels = kernels
+        self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self.arrays = arrays
-        self.federation = simulate(experiment, arrays)
+        self.federation = federation
         self._benches: dict[str, _Bench] = {}
+
+    @classmethod
+    def of(cls, experiment: Experiment, arrays: Mapping[str, Arrays]) -> Trainer:
+        """A trainer for an experiment, which is resolved."""
+        return cls(
+            experiment.tasks,
+            arrays,
+            simulate(experiment, arrays),
+            kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
+            seed=experiment.seed,
+            precision=experiment.precision,
+            batch_size=experiment.evaluate.batch_size,
+        )
 
     def initial(self, task: str) -> Params:
         """The task's first weights: Algorithm 1, line 1."""
@@ -96,11 +131,11 @@ class Trainer:
 
     def weigh(self, name: str) -> Weighed | None:
         """How large a task's model will be; None if only building it can tell."""
-        task = self.experiment.task(name)
+        task = self._tasks[name]
         if MODELS.kind_of(task.model) not in MODELS.table:
             return None
         try:
-            return weigh(task, self.arrays[name], self.experiment.kernel_of(task))
+            return weigh(task, self.arrays[name], self._kernels[name])
         except Exception:  # building it will say what is wrong
             return None
 
@@ -176,7 +211,7 @@ class Trainer:
         else:
             rows = self.federation.piece(task, split, piece)
         bench.resident.set(weights)
-        rng = stream(self.experiment.seed, "evaluate", task, split, piece)
+        rng = stream(self._seed, "evaluate", task, split, piece)
         try:  # no inference mode: tensors that a model makes and keeps there cannot be trained with
             with torch.no_grad(), isolated(), seeded(rng):
                 sums = self._sums(bench, rows, split)
@@ -191,14 +226,14 @@ class Trainer:
 
     def _sums(self, bench: _Bench, rows: Ints, split: Split) -> tuple[float, float, float]:
         """Loss, metric, and the loss of a guess that has not looked at the example."""
-        size = self.experiment.evaluate.batch_size
+        size = self._batch_size
         batch = bench.inputs.test if split == "test" else bench.inputs.train
         mean = bench.task.loss.mean
         loss = metric = guess = 0.0
         bench.resident.module.eval()
         for start in range(0, len(rows), size):
             x, y = batch(rows[start : start + size])
-            outputs = bench.outputs(x, y, self.experiment.precision)
+            outputs = bench.outputs(x, y, self._precision)
             loss += float(mean(outputs, y)) * len(y)
             guess += bench.blind_loss(outputs, y) * len(y)
             values = bench.metric(outputs, y)
@@ -212,13 +247,13 @@ class Trainer:
         return self._benches[name]
 
     def _build(self, name: str) -> _Bench:
-        data, task = self.arrays[name], self.experiment.task(name)
+        data, task = self.arrays[name], self._tasks[name]
         misfit = unfit(task.loss, data)
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
         try:
-            with isolated(), seeded(stream(self.experiment.seed, "initial", name)):
+            with isolated(), seeded(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
             resident = Resident(module)
         except (Exception, SystemExit) as error:
@@ -229,8 +264,8 @@ class Trainer:
             metric = task.metric.on(data, task.loss)
         except MmflError as error:
             raise EngineError(f"task {name!r}: {error}") from None
-        precision = self.experiment.precision
-        made = kernel(self.experiment.kernel_of(task), task, resident, inputs, precision=precision)
+        precision = self._precision
+        made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
         return _Bench(task, data, inputs, resident, made, metric, _guess(data, task.loss))
 
     def _try_out(self, bench: _Bench) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mutilations import WAYS, mutilate
 
+from chaos.mutilations import WAYS, mutilate
 from mmfl.errors import StoreError
 from mmfl.exchange import Layout, Params
 from mmfl.loop import State
