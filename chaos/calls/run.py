@@ -2,11 +2,13 @@
 
     python -m chaos.calls.run --out chaos/results/calls.json           # everything (hours)
     python -m chaos.calls.run --each 1 --out chaos/results/calls.json  # a failure for each call
+    python -m chaos.calls.run --each 1 --few 10 --only "in a worker"   # ten calls of each name
     python -m chaos.calls.run --only resume --case 17 EIO+             # one case, shown
 
 For each scenario (`scenarios.py`) the calls of an undisturbed run are counted. Then, for the n-th
 call, for every n, the command runs again with that call failing in the ways that
-`injector.FAILURES` lists (`--each`: so many of them, by lot), or with a SIGKILL in its place.
+`injector.FAILURES` lists (`--each`: that many of them, by lot), or with a SIGKILL in its place.
+`--few` takes that many calls of each name, by lot: scenarios that start processes are slow.
 
 The promises:
 1. The command ends by itself, without a traceback. Exit code 0 means the undisturbed result, to the
@@ -127,10 +129,25 @@ def examine(harness: Harness, cases: list[tuple[int, str]], *, loud: bool) -> li
     return failures
 
 
-def planned(names: list[str], each: int | None, luck: random.Random) -> list[tuple[int, str]]:
-    """Which call fails, and how: every call at least once, and a kill in place of each."""
-    cases = []
+def planned(
+    names: list[str], each: int | None, luck: random.Random, few: int | None = None
+) -> list[tuple[int, str]]:
+    """Which call fails, and how: every call at least once, and a kill in place of each.
+
+    Args:
+        names: Of all calls, in their order.
+        each: How many failures each call gets; None = all that there are.
+        luck: Decides which.
+        few: How many calls of each name are taken; None = all.
+    """
+    places: dict[str, list[int]] = {}
     for number, name in enumerate(names, 1):
+        places.setdefault(name, []).append(number)
+    if few is not None:
+        places = {name: luck.sample(its, min(few, len(its))) for name, its in places.items()}
+    chosen = sorted((number, name) for name, its in places.items() for number in its)
+    cases = []
+    for number, name in chosen:
         ways = list(FAILURES[name])
         if each is not None and len(ways) > each:
             ways = luck.sample(ways, each)
@@ -155,7 +172,8 @@ def warm_up() -> None:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--each", type=int, help="failures for each call; by default all")
-    parser.add_argument("--only", help="one scenario, by name")
+    parser.add_argument("--few", type=int, help="calls of each name; by default all")
+    parser.add_argument("--only", action="append", help="a scenario, by name")
     parser.add_argument("--case", nargs=2, metavar=("N", "HOW"), help="one case, shown")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -163,7 +181,7 @@ def main() -> None:
     luck = random.Random(given.seed)
     done: dict[str, Any] = {}
     for scenario in SCENARIOS:
-        if given.only not in (None, scenario.name):
+        if given.only and scenario.name not in given.only:
             continue
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
@@ -172,10 +190,11 @@ def main() -> None:
                 broken, outcome = harness.examine(int(given.case[0]), given.case[1])
                 print(harness.names[int(given.case[0]) - 1], outcome, broken, sep="\n")
                 return
-            cases = planned(harness.names, given.each, luck)
+            cases = planned(harness.names, given.each, luck, given.few)
             failures = examine(harness, cases, loud=True)
         done[scenario.name] = {
             "calls": len(harness.names),
+            "calls tried": len({number for number, _ in cases}),
             "cases": len(cases),
             "promises broken": len(failures),
             "minutes": round((time.monotonic() - start) / 60, 1),
@@ -184,15 +203,18 @@ def main() -> None:
         }
         print(scenario.name, json.dumps(done[scenario.name], indent=1), flush=True)
         if given.out is not None:
-            write(given.out, given.each, given.seed, done)
+            write(given.out, given.each, given.few, given.seed, done)
     sys.exit(1 if any(found["failures"] for found in done.values()) else 0)
 
 
-def write(out: Path, each: int | None, seed: int, done: dict[str, Any]) -> None:
+def write(out: Path, each: int | None, few: int | None, seed: int, done: dict[str, Any]) -> None:
     """Put results into a file, in the place of earlier ones of the same scenarios."""
     known = json.loads(out.read_text())["scenarios"] if out.exists() else {}
     scenarios = known | done
-    command = f"python -m chaos.calls.run{f' --each {each}' if each else ''} --seed {seed}"
+    options = "".join(f" --{key} {n}" for key, n in (("each", each), ("few", few)) if n)
+    for found in done.values():
+        found["command"] = f"python -m chaos.calls.run{options} --seed {seed}"
+    command = "python -m chaos.calls.run"
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": seed}
     for what in ("calls", "cases", "promises broken", "minutes"):
         result[what] = round(sum(found[what] for found in scenarios.values()), 1)

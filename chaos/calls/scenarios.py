@@ -85,7 +85,7 @@ class Scenario:
 _RUN = ("run", "small.toml", "--out", "OUT", "--resume", "--json", "--quiet")
 _COMPARE = (
     *("compare", "small.toml", "--vary", "allocator.kind=fed_fair,uniform", "--seeds", "0"),
-    *("--out", "OUT", "--json", "--quiet", "--jobs"),
+    *("--set", "rounds=1", "--out", "OUT", "--json", "--quiet", "--jobs"),
 )
 _ONE = ("--set", "engine.workers=1")
 

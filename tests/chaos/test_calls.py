@@ -22,8 +22,15 @@ def test_each_call_gets_its_failures_and_a_kill():
     cases = planned(["open", "write", "now"], None, random.Random(0))
     assert {how for number, how in cases if number == 1} == {*FAILURES["open"], "kill"}
     assert {number for number, _ in cases} == {1, 2, 3}
-    few = planned(["open", "write", "now"], 1, random.Random(0))
-    assert [number for number, _ in few] == [1, 1, 2, 2, 3, 3]
+    once = planned(["open", "write", "now"], 1, random.Random(0))
+    assert [number for number, _ in once] == [1, 1, 2, 2, 3, 3]
+
+
+def test_few_calls_of_each_name_may_be_taken():
+    names = ["open", "write", "open", "write", "write", "now"]
+    cases = planned(names, 1, random.Random(0), few=2)
+    assert len(cases) == 2 * (2 + 2 + 1)
+    assert {names[number - 1] for number, _ in cases} == {"open", "write", "now"}
 
 
 def test_the_injector_strikes_once_or_for_good(tmp_path):
