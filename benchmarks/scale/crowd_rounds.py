@@ -21,7 +21,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.engines import MockEngine
 from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params
-from mmfl.experiment import Engine, Shelf, simulate
+from mmfl.experiment import DataCache, Engine, simulate
 
 TASKS = ("one", "other", "third")
 KINDS = ("mock", "judged", "local")
@@ -60,7 +60,7 @@ def judged(task: str, params: Params, client: int | None) -> Evaluation:
 def engine_of(kind: str, todo: Experiment) -> Engine:
     if kind == "local":
         return todo.engine.open(todo, data_dir=None)
-    federation = simulate(todo, Shelf(None).arrays(todo))
+    federation = simulate(todo, DataCache(None).arrays(todo))
     first = {name: Params(Layout((("w", (16,)),)), np.zeros(16, np.float32)) for name in TASKS}
     return MockEngine(todo, federation, first, turn, judged)
 

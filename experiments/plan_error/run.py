@@ -97,7 +97,7 @@ def seen(run: Run, experiment: Experiment) -> dict[str, Seen]:
     found = {}
     for task, h in histories.items():
         there = np.flatnonzero(h.metric >= TARGETS[task])
-        hired = run.hiring
+        hired = run.recruitment
         found[task] = Seen(
             clients=float(h.clients.mean()),
             share=float(h.clients.sum()) / turns,

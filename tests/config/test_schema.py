@@ -27,7 +27,7 @@ from mmfl.experiment import (
     Experiment,
     LocalOverride,
     LocalTraining,
-    Recruiting,
+    RecruitmentSettings,
     Task,
 )
 from mmfl.faults import MISBEHAVIOURS, SPEEDS, Faults, Quarantine
@@ -46,7 +46,7 @@ PARTS: dict[type[Any], dict[str, Any]] = {
     Experiment: read_toml(LEAST),
     Clients: {"count": 4},
     Task: {"name": "a", "dataset": "mnist"},
-    Recruiting: {"mechanism": {"kind": "gmm_fair", "budget": 0.5}, "bids": "uniform"},
+    RecruitmentSettings: {"mechanism": {"kind": "gmm_fair", "budget": 0.5}, "bids": "uniform"},
     **{cls: {} for cls in (Augment, Checkpoints, Checks, Evaluate, Faults, LocalOverride)},
     **{cls: {} for cls in (LocalTraining, Quarantine)},
 }

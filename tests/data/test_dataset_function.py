@@ -9,7 +9,7 @@ import pytest
 
 from mmfl.data import Arrays
 from mmfl.errors import ConfigError, DataError
-from mmfl.experiment import Experiment, Shelf
+from mmfl.experiment import DataCache, Experiment
 from support.helpers import one_line
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
@@ -36,7 +36,7 @@ def experiment(dataset: Any) -> Experiment:
 
 
 def loaded(dataset: Any) -> Arrays:
-    return Shelf(None).arrays(experiment(dataset))["a"]
+    return DataCache(None).arrays(experiment(dataset))["a"]
 
 
 @pytest.mark.parametrize("how", ["tuple", "clients", "arrays"])
@@ -56,7 +56,7 @@ def test_one_pair_per_client_makes_groups_and_a_client_may_have_nothing():
 def test_a_function_may_stand_bare_or_with_its_keywords_and_is_written_down_by_its_path():
     assert len(loaded(rows).x_train) == 6
     made = experiment({"kind": rows, "count": 4})
-    assert len(Shelf(None).arrays(made)["a"].x_train) == 4
+    assert len(DataCache(None).arrays(made)["a"].x_train) == 4
     path = experiment({"kind": rows, "count": 4}).to_toml()
     assert f'kind = "{__name__}:rows"' in path
     assert Experiment.from_toml(path, allow_imports=True) == made

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder, default_folder
 from mmfl.errors import DataError
-from mmfl.experiment import Clients, Experiment, Shelf, Task
+from mmfl.experiment import Clients, DataCache, Experiment, Task
 from support.helpers import one_line
 
 
@@ -367,14 +367,14 @@ def experiment_on(*datasets: Any) -> Experiment:
 
 
 def test_tasks_on_one_data_set_share_its_arrays() -> None:
-    arrays = Shelf(None).arrays(experiment_on(Synthetic(), Synthetic(seed=1), Synthetic()))
+    arrays = DataCache(None).arrays(experiment_on(Synthetic(), Synthetic(seed=1), Synthetic()))
     assert list(arrays) == ["task0", "task1", "task2"]
     assert arrays["task0"] is arrays["task2"]
     assert arrays["task0"] is not arrays["task1"]
 
 
 def test_missing_data_names_its_task() -> None:
-    message = refused(lambda: Shelf(None).arrays(experiment_on(Synthetic(), Npz("gone.npz"))))
+    message = refused(lambda: DataCache(None).arrays(experiment_on(Synthetic(), Npz("gone.npz"))))
     assert message == "task 'task1': data set 'gone.npz' does not exist"
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.data import NORMALIZATIONS, Arrays, Augment, AutoNormalize
-from mmfl.data.preparation import Given, Half, Nothing, Standard
+from mmfl.data.preparation import Given, Half, Standard, Unscaled
 from mmfl.errors import ConfigError, DataError
 from mmfl.rng import stream
 from support.helpers import one_line
@@ -85,7 +85,7 @@ def test_byte_images_go_from_minus_1_to_1(normalize):
 def test_only_byte_images_are_scaled_by_themselves():
     for x in (drawn((4,), np.uint8), drawn((4, 4), np.float32), np.ones((4, 4), np.int64)):
         assert AutoNormalize().scaling(arrays(x)) is None
-    assert Nothing().scaling(arrays(drawn((4, 4), np.uint8))) is None
+    assert Unscaled().scaling(arrays(drawn((4, 4), np.uint8))) is None
 
 
 def test_half_means_the_same_for_pixels_of_either_type():

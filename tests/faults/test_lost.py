@@ -13,7 +13,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.allocate import ALLOCATORS
 from mmfl.faults import SPEEDS, Faults
-from mmfl.faults.speeds import Constant, LogNormal, Uniform
+from mmfl.faults.speeds import Constant, LogNormal, UniformSpeed
 from mmfl.rng import stream
 from support.crowd import TASKS, mock, play, step
 
@@ -93,7 +93,7 @@ RATES = st.floats(0.1, 100)
 SPEED = st.one_of(
     st.builds(Constant, RATES),
     st.builds(LogNormal, RATES, st.floats(0, 200)),
-    st.builds(lambda low, more: Uniform(low, low + more), RATES, RATES),
+    st.builds(lambda low, more: UniformSpeed(low, low + more), RATES, RATES),
     st.lists(RATES, min_size=12, max_size=12),
 )
 

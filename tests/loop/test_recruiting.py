@@ -14,10 +14,10 @@ from mmfl import Experiment
 from mmfl.config import component
 from mmfl.errors import ConfigError, InputError, MmflWarning
 from mmfl.exchange import Evaluation
-from mmfl.experiment import Recruiting
+from mmfl.experiment import RecruitmentSettings
 from mmfl.loop import recruit
 from mmfl.market import BudgetFair, GMMFair, MaxMinFair, Recruitment, ValueThreshold, max_min_fair
-from mmfl.market.bids_io import Csv, Uniform
+from mmfl.market.bids_io import Csv, UniformBids
 from support.bidders import asked, hired
 from support.crowd import TASKS, experiment, mock, play, step
 from support.helpers import one_line
@@ -42,7 +42,7 @@ def test_only_winners_that_hold_data_train():
     bids = asked([[0, 0.1, 0.2, 0.1], [3, 0.1, 0.1, ""], [5, "", 0.3, 0.1], [7, 9, 9, 9]])
     table = np.full((12, 3), 5)
     table[0, 1] = 0  # client 0 wins task b, and holds nothing of it
-    engine = hired(Recruiting(BudgetFair(3.0), bids), table=table)
+    engine = hired(RecruitmentSettings(BudgetFair(3.0), bids), table=table)
     seen = turns(engine)
     assert {client for client, _ in seen} == {0, 3, 5}
     assert (0, "b") not in seen
@@ -54,7 +54,7 @@ def test_only_winners_that_hold_data_train():
 def test_the_active_rate_is_of_those_that_may_train():
     bids = asked([[i, 0.1, 0.1, 0.1] for i in range(8)])
     clients = dataclasses.replace(experiment().clients, active=0.5)
-    settings = Recruiting(ValueThreshold(1.0), bids)
+    settings = RecruitmentSettings(ValueThreshold(1.0), bids)
     engine = mock(changes={"recruitment": settings, "clients": clients})
     for _, record in play(engine):
         assert record.active == 4
@@ -63,7 +63,7 @@ def test_the_active_rate_is_of_those_that_may_train():
 
 def test_a_fractional_winner_is_available_with_its_probability():
     # One task lacks money for its second client, which joins in part.
-    settings = Recruiting(MaxMinFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]]))
+    settings = RecruitmentSettings(MaxMinFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]]))
     engine = hired(settings)
     population = recruit(engine.experiment, engine.federation)
     assert population is not None
@@ -84,7 +84,7 @@ def test_or_always_with_that_share_of_the_work():
         shares[job.address.client, job.address.task] = job.work.share
         return step(job, params)
 
-    settings = Recruiting(
+    settings = RecruitmentSettings(
         MaxMinFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]]), fraction="work"
     )
     engine = hired(settings, noting, table=np.full((12, 3), 5))
@@ -120,7 +120,7 @@ def test_clients_that_are_not_recruited_do_not_score_either():
         heard.add((client, task))
         return Evaluation(task, 2, 1.0, 1.0, client)
 
-    settings = Recruiting(ValueThreshold(1.0), bids)
+    settings = RecruitmentSettings(ValueThreshold(1.0), bids)
     play(mock(changes={"recruitment": settings, "score_source": "clients"}, test=test))
     scored = {pair for pair in heard if pair[0] is not None}
     assert scored == {(2, "a"), (2, "b"), (2, "c"), (4, "a"), (4, "b")}
@@ -130,16 +130,16 @@ def test_clients_that_are_not_recruited_do_not_score_either():
 
 
 def test_a_task_that_recruits_nobody_stops_the_run_before_it_begins():
-    settings = Recruiting(BudgetFair(3.0), asked([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, 5.0]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, 5.0]]))
     message = one_line(InputError, lambda: play(hired(settings)))
     assert "task 'c': nobody was recruited for it" in message
     assert 'recruitment.empty = "leave_out"' in message
 
 
 def test_it_says_if_nobody_is_willing_or_no_winner_holds_data():
-    settings = Recruiting(BudgetFair(3.0), asked([[0, 0.1, 0.1, ""]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, ""]]))
     assert "nobody is willing" in one_line(InputError, lambda: play(hired(settings)))
-    settings = Recruiting(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1]]))
     table = np.full((12, 3), 5)
     table[0, 1] = 0
     message = one_line(InputError, lambda: play(hired(settings, table=table)))
@@ -148,7 +148,7 @@ def test_it_says_if_nobody_is_willing_or_no_winner_holds_data():
 
 def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
     bids = asked([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, ""]])
-    settings = Recruiting(BudgetFair(3.0), bids, empty="leave_out")
+    settings = RecruitmentSettings(BudgetFair(3.0), bids, empty="leave_out")
     with pytest.warns(MmflWarning, match="recruited nobody who could train c: left out"):
         history = play(hired(settings))
     state, record = history[-1]
@@ -159,7 +159,7 @@ def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
 
 
 def test_all_tasks_cannot_be_left_out():
-    settings = Recruiting(BudgetFair(0.01), asked([[0, 1, 1, 1]]), empty="leave_out")
+    settings = RecruitmentSettings(BudgetFair(0.01), asked([[0, 1, 1, 1]]), empty="leave_out")
     message = one_line(InputError, lambda: play(hired(settings)))
     assert message == "the auction recruits nobody who could train any of the tasks"
 
@@ -169,7 +169,7 @@ def test_all_tasks_cannot_be_left_out():
 )
 def test_a_task_that_is_left_out_does_not_hold_up_the_others(mechanism):
     bids = asked([[0, 0.1, 0.3, ""], [1, 0.1, 0.3, ""], [2, 0.1, 9.0, ""]])
-    engine = hired(Recruiting(mechanism, bids, empty="leave_out"))
+    engine = hired(RecruitmentSettings(mechanism, bids, empty="leave_out"))
     found = recruit(engine.experiment, engine.federation)
     assert found is not None
     assert found.left_out == ("c",)
@@ -183,7 +183,7 @@ def test_a_task_that_is_left_out_does_not_hold_up_the_others(mechanism):
 
 def test_of_several_empty_tasks_the_dearest_goes_first():
     bids = asked([[0, 5.0, 0.4, 4.0]])
-    engine = hired(Recruiting(MaxMinFair(1.0, fractional=False), bids, empty="leave_out"))
+    engine = hired(RecruitmentSettings(MaxMinFair(1.0, fractional=False), bids, empty="leave_out"))
     found = recruit(engine.experiment, engine.federation)
     assert found is not None
     assert found.left_out == ("a", "c")
@@ -192,7 +192,9 @@ def test_of_several_empty_tasks_the_dearest_goes_first():
 
 def test_advice_fits_the_case():
     def said(mechanism, rows):
-        return one_line(InputError, lambda: play(hired(Recruiting(mechanism, asked(rows)))))
+        return one_line(
+            InputError, lambda: play(hired(RecruitmentSettings(mechanism, asked(rows))))
+        )
 
     assert "raise the budget, or recruitment.empty" in said(BudgetFair(3.0), [[0, 0.1, 0.1, 5.0]])
     assert "raise the threshold, or" in said(ValueThreshold(1.0), [[0, 0.1, 0.1, 5.0]])
@@ -200,7 +202,7 @@ def test_advice_fits_the_case():
 
 
 def test_a_state_is_not_continued_with_other_bids():
-    settings = Recruiting(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 0.1]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 0.1]]))
     engine = hired(settings)
     state, _ = next(iter(mmfl.rounds(engine.experiment, engine=engine)))
     again = dataclasses.replace(engine.experiment)
@@ -222,14 +224,14 @@ def test_a_state_is_not_continued_with_other_bids():
         ("client,a,b,c\n12,1,1,1\n", "client 12 is none of the experiment's (0 to 11)"),
         ("client,a,b,c\nanna,1,1,1\n", "client 'anna' is none of the experiment's"),
         ("client,a,b,c\n0,1,1,1\nx3,1,1,1\n", "client 'x3' is none of the experiment's"),
-        ("client,a,b,c\n", "task 'a': nobody is willing to train it"),
+        ("client,a,b,c\n", "bids.csv: has no bids; after line 1 there must be a line"),
         ("a,b,c\n1,1,1\n", "has 1 rows for 12 clients; a first column 'client'"),
         ("client,a,b,c\n0,1,x,1\n", "bids.csv, line 2, column 'b' (client '0'): must be a number"),
     ],
 )
 def test_a_file_that_does_not_fit_gets_its_sentence(text, said):
     Path("bids.csv").write_text(text)
-    settings = Recruiting(BudgetFair(3.0), Csv("bids.csv"))
+    settings = RecruitmentSettings(BudgetFair(3.0), Csv("bids.csv"))
     assert said in one_line(InputError, lambda: play(hired(settings)))
 
 
@@ -238,7 +240,7 @@ def test_the_order_of_rows_and_columns_in_a_file_does_not_matter():
     Path("two.csv").write_text("client,c,a,b\n4,0.6,0.4,0.5\n0,0.3,0.1,0.2\n")
     found = []
     for path in ("one.csv", "two.csv"):
-        settings = Recruiting(MaxMinFair(3.0), Csv(path))
+        settings = RecruitmentSettings(MaxMinFair(3.0), Csv(path))
         found.append(settings.asked(TASKS, range(12), 0).values)
     assert (found[0] == found[1]).all()
     assert np.isinf(found[0][[1, 2, 3, 5]]).all()
@@ -246,7 +248,7 @@ def test_the_order_of_rows_and_columns_in_a_file_does_not_matter():
 
 def test_a_file_without_ids_has_a_row_for_each_client():
     Path("bids.csv").write_text("a,b,c\n" + "0.1,0.1,0.1\n" * 12)
-    bids = Recruiting(BudgetFair(3.0), Csv("bids.csv")).asked(TASKS, range(12), 0)
+    bids = RecruitmentSettings(BudgetFair(3.0), Csv("bids.csv")).asked(TASKS, range(12), 0)
     assert bids.values.tolist() == [[0.1] * 3] * 12
 
 
@@ -282,7 +284,7 @@ def test_each_task_may_have_its_own_model(small_toml):
     text = small_toml + SETTINGS + "tasks.image = { kind = 'uniform', low = 5.0, high = 6.0 }\n"
     found = Experiment.from_toml(text)
     assert found.recruitment is not None
-    assert found.recruitment.tasks == {"image": Uniform(5.0, 6.0)}
+    assert found.recruitment.tasks == {"image": UniformBids(5.0, 6.0)}
     assert Experiment.from_toml(found.to_toml()) == found
     bids = found.recruitment.asked(("dense", "image"), range(10), 0)
     assert (bids.values[:, 0] < 1).all()
@@ -316,7 +318,7 @@ class Nobody:
     ],
 )
 def test_a_mechanism_of_the_users_own_is_not_trusted(answer, said):
-    settings = Recruiting(Nobody(answer), Uniform())
+    settings = RecruitmentSettings(Nobody(answer), UniformBids())
     assert said in one_line(InputError, lambda: play(hired(settings)))
 
 
@@ -331,18 +333,18 @@ def test_a_mechanism_of_the_users_own_is_not_trusted(answer, said):
 )
 def test_what_is_no_file_is_not_waited_for(path, said):
     os.mkfifo("pipe.csv")
-    settings = Recruiting(BudgetFair(3.0), Csv(path))
+    settings = RecruitmentSettings(BudgetFair(3.0), Csv(path))
     for act in (settings.files, lambda: recruit(*_given(settings))):
         assert one_line(InputError, act) == f"recruitment.bids: {said}"
 
 
-def _given(settings: Recruiting):
+def _given(settings: RecruitmentSettings):
     engine = mock(changes={"recruitment": settings})
     return engine.experiment, engine.federation
 
 
 def test_ids_of_a_range_are_those_of_a_list():
-    settings = Recruiting(GMMFair(2.0), Uniform())
+    settings = RecruitmentSettings(GMMFair(2.0), UniformBids())
     listed, ranged = (
         settings.asked(["a"], ids, 3) for ids in (range(5, 25, 3), [*range(5, 25, 3)])
     )

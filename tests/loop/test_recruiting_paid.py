@@ -16,8 +16,8 @@ from mmfl import Experiment, Run
 from mmfl.engines import MockEngine
 from mmfl.errors import StoreError
 from mmfl.exchange import ClientFailure
-from mmfl.experiment import Recruiting
-from mmfl.loop import recruit, settled
+from mmfl.experiment import RecruitmentSettings
+from mmfl.loop import compute_payments, recruit
 from mmfl.market import BudgetFair
 from mmfl.runs import RunStore, stored_rounds
 from support.bidders import asked, hired
@@ -32,7 +32,7 @@ bids = { kind = "csv", path = "bids.csv" }
 
 
 def test_who_drops_out_is_paid_or_not():
-    settings = Recruiting(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, 0.2]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, 0.2]]))
     for policy in ("paid", "unpaid"):
         engine = hired(dataclasses.replace(settings, dropouts=policy))
         found = recruit(engine.experiment, engine.federation)
@@ -41,7 +41,7 @@ def test_who_drops_out_is_paid_or_not():
         given[0], given[1] = (4, 1, 0), (2, 0, 0)
         delivered = given.copy()
         delivered[0, 0], delivered[1, 0] = 1, 0
-        paid = settled(found, given, delivered)
+        paid = compute_payments(found, given, delivered)
         price = found.outcome.payment
         expected = price.copy()
         if policy == "unpaid":
@@ -65,28 +65,28 @@ class Served(MockEngine):
 @pytest.mark.parametrize("policy", ["paid", "unpaid"])
 def test_a_run_stores_bids_awards_and_what_is_paid(policy):
     bids = asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, ""]])
-    settings = Recruiting(BudgetFair(3.0), bids, dropouts=policy)
+    settings = RecruitmentSettings(BudgetFair(3.0), bids, dropouts=policy)
     made = hired(settings, flaky)
     engine = Served(**{f.name: getattr(made, f.name) for f in dataclasses.fields(made)})
     with stored_rounds(engine.experiment, "out", engine=engine) as todo:
         todo.start()
-        assert todo.hiring is not None
-        assert todo.hiring.paid is None
+        assert todo.recruitment is not None
+        assert todo.recruitment.paid is None
         records = [record for _, record in todo]
     run = Run.load("out")
-    assert run.hiring is not None
-    assert run.hiring.mechanism == "budget_fair"
-    assert run.hiring.budget == 3.0
-    assert run.hiring.tasks["a"].take_up == 2
-    assert run.hiring.tasks["c"].willing == 1
-    assert run.hiring.spent == pytest.approx(3.0)
+    assert run.recruitment is not None
+    assert run.recruitment.mechanism == "budget_fair"
+    assert run.recruitment.budget == 3.0
+    assert run.recruitment.tasks["a"].take_up == 2
+    assert run.recruitment.tasks["c"].willing == 1
+    assert run.recruitment.spent == pytest.approx(3.0)
     with closing(RunStore.open(Path("out"))) as store:
         awards = store.rows("SELECT task, client, bid, payment, paid FROM award")
         data = store.data()
     assert len(awards) == 5
     tried = sum((1, 0) in [(c, s) for c, s, _ in r.assignments] for r in records)
     lost = 0.5 if policy == "unpaid" and tried else 0.0
-    assert run.hiring.paid == pytest.approx(3.0 - lost)
+    assert run.recruitment.paid == pytest.approx(3.0 - lost)
     assert set(data) == {"recruitment.bids"}
     shown = json.loads(run.to_json())["recruitment"]
     assert shown["spent"] == pytest.approx(3.0)
@@ -106,7 +106,7 @@ def test_a_kept_run_is_refused_if_its_bids_have_changed(small_toml):
 
 def test_without_an_auction_nothing_is_said_of_one(small):
     run = mmfl.run(small, "out")
-    assert run.hiring is None
+    assert run.recruitment is None
     assert "recruitment" not in json.loads(run.to_json())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -118,17 +118,17 @@ def test_a_winner_without_data_is_paid_only_if_everybody_is():
     table = np.full((12, 3), 5)
     table[0, 0] = 0
     for policy, share in (("paid", 1.0), ("unpaid", 0.0)):
-        engine = hired(Recruiting(BudgetFair(3.0), bids, dropouts=policy), table=table)
+        engine = hired(RecruitmentSettings(BudgetFair(3.0), bids, dropouts=policy), table=table)
         found = recruit(engine.experiment, engine.federation)
         assert found is not None
         nothing = np.zeros((12, 3), np.int64)
-        paid = settled(found, nothing, nothing)
+        paid = compute_payments(found, nothing, nothing)
         assert paid[0, 0] == share * found.outcome.payment[0, 0]
         assert paid[1, 0] == found.outcome.payment[1, 0]
 
 
 def test_the_auction_is_held_once_for_a_stored_run():
-    settings = Recruiting(BudgetFair(3.0), asked([[1, 0.1, 0.1, 0.1], [3, 0.2, 0.2, 0.2]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), asked([[1, 0.1, 0.1, 0.1], [3, 0.2, 0.2, 0.2]]))
     made = hired(settings)
     engine = Served(**{f.name: getattr(made, f.name) for f in dataclasses.fields(made)})
     with stored_rounds(engine.experiment, "out", engine=engine) as todo:

@@ -17,7 +17,7 @@ from mmfl.market.bids_io import (
     Exponential,
     IncreasingLinear,
     TruncatedNormal,
-    Uniform,
+    UniformBids,
     cdf_of,
 )
 from support.helpers import one_line
@@ -39,8 +39,8 @@ MODELS = [
     (TruncatedNormal(1000.0, 1.0), truncated(1000, 1, 0, 1)),
     (IncreasingLinear(), scipy.stats.triang(1)),
     (IncreasingLinear(0.5, 2.0), scipy.stats.triang(1, 0.5, 1.5)),
-    (Uniform(), scipy.stats.uniform()),
-    (Uniform(2.0, 5.0), scipy.stats.uniform(2, 3)),
+    (UniformBids(), scipy.stats.uniform()),
+    (UniformBids(2.0, 5.0), scipy.stats.uniform(2, 3)),
     (Exponential(), scipy.stats.expon()),
     (Exponential(0.25), scipy.stats.expon(scale=0.25)),
     (Beta(2.0, 5.0), scipy.stats.beta(2, 5)),
@@ -123,7 +123,7 @@ def test_the_bids_of_experiment_5():
 
 # Draws
 
-TASKS = {"a": Uniform(), "b": TruncatedNormal(0.5, 0.2), "c": Exponential()}
+TASKS = {"a": UniformBids(), "b": TruncatedNormal(0.5, 0.2), "c": Exponential()}
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.9, 1.0])
@@ -195,11 +195,11 @@ def test_what_cannot_be_simulated_is_refused(arguments, words):
         (lambda: TruncatedNormal(0.5, 0.0), "sd must be greater than 0"),
         (lambda: TruncatedNormal(-0.5, 0.1), "mean must be greater than or equal to 0"),
         (lambda: TruncatedNormal(0.5, 0.1, 1.0, 1.0), "low must be below high, got 1 and 1"),
-        (lambda: Uniform(2.0, 1.0), "low must be below high"),
+        (lambda: UniformBids(2.0, 1.0), "low must be below high"),
         (lambda: IncreasingLinear(2.0), "low must be below high"),
         (lambda: Exponential(0.0), "mean must be greater than 0"),
         (lambda: Beta(0.0, 1.0), "a must be greater than 0"),
-        (lambda: Uniform(0.0, math.inf), "high must be a finite number"),
+        (lambda: UniformBids(0.0, math.inf), "high must be a finite number"),
     ],
 )
 def test_parameters_have_rules(make, words):

@@ -14,9 +14,9 @@ import mmfl
 from mmfl import Experiment
 from mmfl.allocate import FedFair, RoundRobin, Uniform
 from mmfl.errors import InputError, NobodyError
-from mmfl.experiment import Recruiting
+from mmfl.experiment import RecruitmentSettings
 from mmfl.market import BudgetFair, MaxMinFair, ValueThreshold
-from mmfl.market.bids_io import Uniform as UniformBids
+from mmfl.market.bids_io import UniformBids
 from mmfl.planning import Estimate, History, Learning, Plan, Planning, Reach
 from mmfl.planning.surrogate import Fixed
 from mmfl.theory import (
@@ -99,8 +99,8 @@ def test_clients_and_starving_are_as_the_formulas_say(alpha):
             starvation_probability(later[:, s], m)]))  # fmt: skip
 
 
-def hired(mechanism, **more) -> Recruiting:
-    return Recruiting(mechanism=mechanism, bids=UniformBids(), **more)
+def hired(mechanism, **more) -> RecruitmentSettings:
+    return RecruitmentSettings(mechanism=mechanism, bids=UniformBids(), **more)
 
 
 def unit(x):

@@ -22,7 +22,7 @@ from mmfl.errors import InputError, MmflError, MmflWarning, StoreError
 from mmfl.experiment import Checkpoints, Inline, Local
 from mmfl.loop import State
 from mmfl.runs import stored_rounds, verify
-from mmfl.runs.resume import begun
+from mmfl.runs.resume import find_resumable
 from mmfl.system.files import hash_input
 from support.helpers import one_line
 from support.rewriting import rewrite
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_read_is_not_called_other_data(often, key, tmp_pat
 def test_a_file_that_is_gone_once_it_was_read_is_not_called_other_data(often):
     with stored_rounds(often, "run") as rounds:
         next(rounds)
-    before = begun(Path("run"), often)
+    before = find_resumable(Path("run"), often)
     assert before is not None
     with closing(before), closing(Inline().open(often, data_dir=None)) as engine:
         first = State.first(engine.initial(), often.lineage)

@@ -216,7 +216,7 @@ def test_a_run_of_an_older_format_is_read_and_said_to_be_unverifiable(run):
     older = Run.load(run)
     assert not older.verifiable
     assert (older.tasks, older.fingerprint) == (before.tasks, before.fingerprint)
-    assert (older.hiring, older.faults) == (before.hiring, before.faults)
+    assert (older.recruitment, older.faults) == (before.recruitment, before.faults)
 
 
 def test_a_live_run_can_be_verified_at_any_time(rich):

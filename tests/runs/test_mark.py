@@ -17,7 +17,7 @@ from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Checkpoints
 from mmfl.runs import RunStore, clear_beginning, stored_rounds
 from mmfl.runs.directory.mark import MARK, is_marked, read_mark
-from mmfl.runs.resume import begun
+from mmfl.runs.resume import find_resumable
 from mmfl.system.calls import intercept
 from support.helpers import one_line
 
@@ -102,7 +102,7 @@ def test_killed_at_any_call_while_it_is_made_the_folder_is_ours_and_starts_over(
             killed(stop // 4 % 5, lambda: clear_beginning(again))  # noqa: B023  # while it is cleared
             clear_beginning(again)
             assert not again.exists() or not is_marked(again) or Run.load(again).rounds == 0
-        found = begun(folder, small)
+        found = find_resumable(folder, small)
         if found is None:
             assert not folder.exists() or not list(folder.iterdir())
             RunStore.create(folder, resolved).close()
@@ -205,7 +205,7 @@ def test_a_kill_while_files_are_replaced_leaves_a_run_that_goes_on(small):
         if done % 4 == 0:
             assert mmfl.run(longer, folder, resume=True).fingerprint == straight
         else:
-            found = begun(Path(folder), longer)
+            found = find_resumable(Path(folder), longer)
             assert found is not None
             found.close()
     assert done > 8

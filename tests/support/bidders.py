@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mmfl.experiment import Recruiting
+from mmfl.experiment import RecruitmentSettings
 from mmfl.market.bids_io import Csv
 from support.crowd import mock, step
 
@@ -16,5 +16,5 @@ def asked(rows: list[list[object]], path: str = "bids.csv") -> Csv:
     return Csv(path)
 
 
-def hired(settings: Recruiting, turn=step, **options):
+def hired(settings: RecruitmentSettings, turn=step, **options):
     return mock(turn, changes={"recruitment": settings}, **options)

@@ -20,7 +20,7 @@ from mmfl.data import (
     Npz,
     Synthetic,
 )
-from mmfl.data.preparation import Given, Half, Nothing, Standard
+from mmfl.data.preparation import Given, Half, Standard, Unscaled
 from mmfl.experiment import (
     Clients,
     Constant,
@@ -31,7 +31,7 @@ from mmfl.experiment import (
     Local,
     LocalOverride,
     LocalTraining,
-    Recruiting,
+    RecruitmentSettings,
     Task,
 )
 from mmfl.market import BudgetFair, GMMFair, MaxMinFair, RandomWithinBudget, ValueThreshold
@@ -95,7 +95,7 @@ losses = st.one_of(
 metrics = st.one_of(st.none(), st.just(Accuracy()), st.builds(TopK, counts))
 numbers = st.floats(-1e6, 1e6) | st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3).map(tuple)
 normalizations = st.one_of(
-    st.sampled_from([AutoNormalize(), Half(), Nothing(), Standard()]),
+    st.sampled_from([AutoNormalize(), Half(), Unscaled(), Standard()]),
     st.builds(Given, numbers, st.floats(1e-3, 1e3)),
 )
 work = st.one_of(
@@ -140,11 +140,11 @@ policies = st.fixed_dictionaries(
 
 
 @st.composite
-def recruitments(draw: st.DrawFn, names: list[str]) -> Recruiting:
+def recruitments(draw: st.DrawFn, names: list[str]) -> RecruitmentSettings:
     mechanism, policy = draw(mechanisms), draw(policies)
     if draw(st.booleans()):
-        return Recruiting(mechanism, Csv(draw(st.text(min_size=1))), **policy)
-    return Recruiting(
+        return RecruitmentSettings(mechanism, Csv(draw(st.text(min_size=1))), **policy)
+    return RecruitmentSettings(
         mechanism,
         draw(bid_models),
         draw(st.dictionaries(st.sampled_from(names), bid_models)),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mmfl.errors import InputError
 from mmfl.market import BudgetFair, MaxMinFair
-from mmfl.market.bids_io import Beta, Exponential, IncreasingLinear, TruncatedNormal, Uniform
+from mmfl.market.bids_io import Beta, Exponential, IncreasingLinear, TruncatedNormal, UniformBids
 from mmfl.theory import (
     join_budget_fair,
     join_max_min,
@@ -24,7 +24,13 @@ from mmfl.theory import (
 )
 from mmfl.theory.joining import sum_at_most
 
-LAWS = [Uniform(), IncreasingLinear(), TruncatedNormal(0.5, 0.2), Exponential(0.5), Beta(2.0, 3.0)]
+LAWS = [
+    UniformBids(),
+    IncreasingLinear(),
+    TruncatedNormal(0.5, 0.2),
+    Exponential(0.5),
+    Beta(2.0, 3.0),
+]
 laws = st.sampled_from(LAWS)
 DRAWS = 300
 
@@ -54,8 +60,8 @@ def test_exact_chances_are_those_of_auctions(own, others, data):
 
 
 def test_a_fractional_ending_gives_more_users_a_part():
-    tasks, rng = [Uniform(), IncreasingLinear()], np.random.default_rng(0)
-    whole = join_max_min(0.35, 30, 9.0, Uniform().cdf, [IncreasingLinear().cdf])
+    tasks, rng = [UniformBids(), IncreasingLinear()], np.random.default_rng(0)
+    whole = join_max_min(0.35, 30, 9.0, UniformBids().cdf, [IncreasingLinear().cdf])
     held = join_sampled(0.35, 30, tasks, MaxMinFair(budget=9.0), draws=2000, rng=rng)
     assert held.full >= whole - 5 * held.full_error
     assert 0.02 < held.fractional < 0.1
@@ -78,11 +84,11 @@ def test_with_one_task_both_auctions_are_one(law, N, B, bid):
 
 
 def test_exact_ties_are_affordable_and_the_unwilling_stay_away():
-    assert join_budget_fair(0.25, 1, 4, 1.0, Uniform().cdf) == 1.0  # 1 * 0.25 <= 1/4
+    assert join_budget_fair(0.25, 1, 4, 1.0, UniformBids().cdf) == 1.0  # 1 * 0.25 <= 1/4
     assert join_budget_fair(0.1, 3, 1, 0.3, lambda x: 1.0) == 1.0  # third of three: 3 * 0.1 <= 0.3
-    assert join_budget_fair(0.0, 50, 2, 1.0, Uniform().cdf) == 1.0
-    assert join_budget_fair(math.inf, 5, 2, 1.0, Uniform().cdf) == 0.0
-    assert join_max_min(math.inf, 5, 1.0, Uniform().cdf, [Uniform().cdf]) == 0.0
+    assert join_budget_fair(0.0, 50, 2, 1.0, UniformBids().cdf) == 1.0
+    assert join_budget_fair(math.inf, 5, 2, 1.0, UniformBids().cdf) == 0.0
+    assert join_max_min(math.inf, 5, 1.0, UniformBids().cdf, [UniformBids().cdf]) == 0.0
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
@@ -95,7 +101,7 @@ def test_sums_of_exponentials_and_uniforms_are_known(n, y):
     irwin_hall = sum(
         (-1) ** k * math.comb(n, k) * max(y - k, 0.0) ** n for k in range(n + 1)
     ) / math.factorial(n)
-    assert sum_at_most(y, [Uniform().cdf] * n) == pytest.approx(min(irwin_hall, 1.0), abs=1e-7)
+    assert sum_at_most(y, [UniformBids().cdf] * n) == pytest.approx(min(irwin_hall, 1.0), abs=1e-7)
 
 
 def test_a_law_may_have_a_lump_at_zero_and_know_single_numbers_only():
@@ -125,7 +131,7 @@ def test_max_min_never_leaves_a_task_empty_more_often(tasks, N, B):
 
 def test_nobody_joins_as_often_as_in_auctions():
     N, B, rng = 4, 0.6, np.random.default_rng(5)
-    tasks = [Uniform(), IncreasingLinear(), Uniform(0.1, 0.9)]
+    tasks = [UniformBids(), IncreasingLinear(), UniformBids(0.1, 0.9)]
     exact = no_user_probability(B, [lowest(law.cdf, N) for law in tasks])
     u = rng.random((4000, N, 3))
     table = np.stack([law.quantile(u[:, :, s]) for s, law in enumerate(tasks)], axis=2)
@@ -145,15 +151,15 @@ def _bids(table):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda: join_budget_fair(-1.0, 5, 2, 1.0, Uniform().cdf), "bid must be >= 0"),
-        (lambda: join_budget_fair(math.nan, 5, 2, 1.0, Uniform().cdf), "bid must be >= 0"),
-        (lambda: join_budget_fair(0.5, 0, 2, 1.0, Uniform().cdf), "N must be at least 1"),
-        (lambda: join_max_min(0.5, 5, 0.0, Uniform().cdf, []), "B must be finite and > 0"),
+        (lambda: join_budget_fair(-1.0, 5, 2, 1.0, UniformBids().cdf), "bid must be >= 0"),
+        (lambda: join_budget_fair(math.nan, 5, 2, 1.0, UniformBids().cdf), "bid must be >= 0"),
+        (lambda: join_budget_fair(0.5, 0, 2, 1.0, UniformBids().cdf), "N must be at least 1"),
+        (lambda: join_max_min(0.5, 5, 0.0, UniformBids().cdf, []), "B must be finite and > 0"),
         (lambda: join_budget_fair(0.5, 5, 2, 1.0, lambda x: x + 3), "a cdf must give"),
-        (lambda: join_budget_fair(0.5, 5, 0, 1.0, Uniform().cdf), "S must be at least 1"),
+        (lambda: join_budget_fair(0.5, 5, 0, 1.0, UniformBids().cdf), "S must be at least 1"),
         (lambda: printed.join_max_min_least(0.0, 5, 2, 1.0, 0.5), "bid must be finite and > 0"),
         (lambda: no_user_probability(1.0, []), "at least one task"),
-        (lambda: no_user_probability(1.0, [Uniform().cdf], "gmm"), "mechanism must be"),
+        (lambda: no_user_probability(1.0, [UniformBids().cdf], "gmm"), "mechanism must be"),
         (lambda: no_user_probability_exp(1.0, 0.0), "rate and S must be positive"),
         (lambda: no_user_probability_exp(1.0, 1.0, 2, "gmm"), "mechanism must be"),
     ],
@@ -166,10 +172,10 @@ def test_wrong_input_is_refused(wrong, said):
 def test_too_few_draws_are_refused_and_many_users_are_drawn_in_parts(monkeypatch):
     rng, auction = np.random.default_rng(0), MaxMinFair(budget=2.0)
     with pytest.raises(InputError, match="draws must be at least 2, got 1"):
-        join_sampled(0.3, 5, [Uniform()], auction, draws=1, rng=rng)
-    whole = join_sampled(0.3, 6, [Uniform()], auction, draws=50, rng=np.random.default_rng(1))
+        join_sampled(0.3, 5, [UniformBids()], auction, draws=1, rng=rng)
+    whole = join_sampled(0.3, 6, [UniformBids()], auction, draws=50, rng=np.random.default_rng(1))
     monkeypatch.setattr("mmfl.theory.joining._AT_ONCE", 20)
-    parts = join_sampled(0.3, 6, [Uniform()], auction, draws=50, rng=np.random.default_rng(1))
+    parts = join_sampled(0.3, 6, [UniformBids()], auction, draws=50, rng=np.random.default_rng(1))
     assert parts == whole
 
 
@@ -205,7 +211,7 @@ def test_sums_of_uniforms_against_exact_rationals(n, tenths):
         (-1) ** k * math.comb(n, k) * max(y - k, Fraction(0)) ** n for k in range(n + 1)
     ) / math.factorial(n)
     exact = 1 - irwin_hall if y < n else Fraction(0)
-    found = no_user_probability(max(float(y), 1e-9), [Uniform().cdf] * n)
+    found = no_user_probability(max(float(y), 1e-9), [UniformBids().cdf] * n)
     assert found == pytest.approx(float(exact), abs=1e-6)
     assert (found == 0.0) == (exact == 0)
 
@@ -215,9 +221,9 @@ def test_sums_of_uniforms_against_exact_rationals(n, tenths):
 def test_a_budget_for_everybody_leaves_no_task_empty(S, mechanism):
     for N in (1, 2, 5):
         for B in (1.0, 1.5, 10.0):
-            least = [lowest(Uniform().cdf, N)] * S
+            least = [lowest(UniformBids().cdf, N)] * S
             assert no_user_probability(S * B, least, mechanism) == 0.0
-    tenths = [Uniform(0.0, 0.1).cdf] * 3
+    tenths = [UniformBids(0.0, 0.1).cdf] * 3
     assert no_user_probability(0.3, tenths) == 0.0  # though 0.1 + 0.1 + 0.1 > 0.3
 
 

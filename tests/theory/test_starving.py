@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mmfl.errors import InputError
 from mmfl.market import budget_fair, max_min_fair
-from mmfl.market.bids_io import IncreasingLinear, Uniform
+from mmfl.market.bids_io import IncreasingLinear, UniformBids
 from mmfl.theory import (
     expected_clients,
     expected_take_up,
@@ -71,7 +71,7 @@ def test_more_active_clients_than_there_are_is_refused():
 
 def test_take_up_is_that_of_held_auctions():
     N, B, draws = 20, 4.0, 600
-    laws = (Uniform(), IncreasingLinear())
+    laws = (UniformBids(), IncreasingLinear())
     cdfs = (lambda x: np.clip(x, 0, 1), lambda x: np.clip(x, 0, 1) ** 2)
     rng = np.random.default_rng(0)
     tables = [np.column_stack([law.quantile(rng.random(N)) for law in laws]) for _ in range(draws)]
@@ -90,5 +90,5 @@ def test_take_up_is_that_of_held_auctions():
 
 
 def test_nobody_to_recruit_is_refused():
-    said = one_line(InputError, lambda: expected_take_up(0, Uniform(), lambda b: 1.0))
+    said = one_line(InputError, lambda: expected_take_up(0, UniformBids(), lambda b: 1.0))
     assert said == "N must be at least 1, got 0"

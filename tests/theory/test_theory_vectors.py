@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mmfl import theory
-from mmfl.market.bids_io import IncreasingLinear, Uniform
+from mmfl.market.bids_io import IncreasingLinear, UniformBids
 
 PAGE = Path(__file__).parent.parent / "vectors" / "theory.json"
 ENTRIES = json.loads(PAGE.read_text())["entries"]
@@ -63,7 +63,7 @@ def test_selection(entry, method):
 @pytest.mark.parametrize("entry", entries("join_uniform_vs_linear"))
 def test_join(entry):
     bid, N, B, S = (entry["args"][name] for name in ("bid", "N", "B", "S"))
-    own, other = Uniform().cdf, IncreasingLinear().cdf
+    own, other = UniformBids().cdf, IncreasingLinear().cdf
     assert theory.join_budget_fair(bid, N, S, B, own) == close(entry["budget_fair"])
     assert theory.join_max_min(bid, N, B, own, [other]) == close(entry["maxmin_full"])
 

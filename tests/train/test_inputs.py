@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mmfl.data import Arrays, Augment, AutoNormalize
-from mmfl.data.preparation import Given, Half, Nothing, Standard
+from mmfl.data.preparation import Given, Half, Standard, Unscaled
 from mmfl.errors import DataError
 from mmfl.rng import stream
 from mmfl.train.inputs import Inputs, bears_channels_last
@@ -18,7 +18,7 @@ COLOUR = G.integers(0, 256, (20, 5, 7, 3), np.uint8)
 ROWS = np.array([3, 1, 12])
 
 
-def inputs(x, normalize=Nothing(), augment=Augment()) -> Inputs:  # noqa: B008
+def inputs(x, normalize=Unscaled(), augment=Augment()) -> Inputs:  # noqa: B008
     y = np.arange(len(x))
     data = Arrays.checked("it", {"x_train": x, "y_train": y, "x_test": x[::-1], "y_test": y})
     return Inputs(data, normalize, augment)
@@ -111,6 +111,6 @@ def test_channels_last_is_left_to_networks_that_bear_it():
     x = COLOUR[..., :1]
     data = Arrays.checked("it", {"x_train": x, "y_train": np.arange(20), "x_test": x, "y_test": np.arange(20)})  # fmt: skip # noqa: E501
     for last in (True, False):
-        found, _ = Inputs(data, Nothing(), Augment(), channels_last=last).train(ROWS)
+        found, _ = Inputs(data, Unscaled(), Augment(), channels_last=last).train(ROWS)
         assert (found.stride(1) == 1) == last
         assert np.array_equal(found.numpy()[:, 0], x[ROWS][..., 0])

@@ -217,7 +217,7 @@ def test_sums_do_not_depend_on_the_batch_size():
 def test_a_blind_guess_is_the_mean_target_or_all_answers_alike():
     found = measured("tasks.plane.loss=mse")
     with closing(Inline().open(pool(), data_dir=None)) as engine:
-        arrays = engine._shelf.arrays(pool().resolved())
+        arrays = engine._cache.arrays(pool().resolved())
     assert found["tags"].guess == pytest.approx(math.log(3), rel=1e-5)
     assert found["images"].guess == pytest.approx(math.log(2), rel=1e-5)
     assert found["answers"].guess == pytest.approx(math.log(2), rel=1e-5)

@@ -16,7 +16,7 @@ __all__ = [
     "Allocator",
     "Assignment",
     "Assignments",
-    "Nothing",
+    "NoMemory",
     "Remembered",
     "View",
     "first_fault",
@@ -36,7 +36,7 @@ class Remembered(Protocol):
 
 
 @dataclass(frozen=True)
-class Nothing:
+class NoMemory:
     """No turn is remembered."""
 
     def rows(self, ids: Ints, tasks: Sequence[str]) -> tuple[Ints, Floats, Floats]:
@@ -74,7 +74,7 @@ class View:
     sizes: Ints
     eligible: Bools
     capacity: Ints
-    remembered: Remembered = Nothing()
+    remembered: Remembered = NoMemory()
 
     @cached_property
     def _rows(self) -> tuple[Ints, Floats, Floats]:

@@ -13,7 +13,7 @@ from mmfl.errors import MmflWarning
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
-    from mmfl.loop import Recruited
+    from mmfl.loop import RecruitedClients
 
 __all__ = ["check", "schema"]
 
@@ -45,7 +45,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
 
     from mmfl.engines import InlineEngine
     from mmfl.experiment import Local, worker_needs
-    from mmfl.loop import Population, warn_of
+    from mmfl.loop import Population, warn_left_out
     from mmfl.runs import check_names
     from mmfl.system.memory import refuse
 
@@ -67,7 +67,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
             f"{points} examples per client"
         )
     if population.recruited is not None:
-        warn_of(population.recruited)
+        warn_left_out(population.recruited)
         lines.append(_recruited(population.recruited))
     able = engine.federation.able()
     idle = 0 if able is None else len(engine.federation.clients) - len(able)
@@ -86,7 +86,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     return lines
 
 
-def _recruited(recruited: Recruited) -> str:
+def _recruited(recruited: RecruitedClients) -> str:
     """Who was recruited for what, and how many of them can train it."""
     from mmfl.report import amount
 

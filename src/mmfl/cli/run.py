@@ -75,7 +75,7 @@ def run(
         stored.start()
         found = True
         view.started(stored.folder, stored.after)
-        view.recruited(stored.hiring)
+        view.recruited(stored.recruitment)
         for _, record in stored:
             view.show(record)
     result = Run.load(stored.folder)

@@ -42,15 +42,15 @@ def status(
 def _show(run: Run, folder: Path) -> None:
     from rich.console import Console
 
-    from mmfl.cli.views.progress import faults_table, hiring_line, results_table, troubles
+    from mmfl.cli.views.progress import faults_table, recruitment_line, results_table, troubles
 
     console = Console(highlight=False, markup=False)
     mark = ", DAMAGED" if run.damage else ""
     typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds{mark}")
     if run.rounds:
         console.print(results_table(run))
-    if run.hiring is not None:
-        typer.echo(hiring_line(run.hiring))
+    if run.recruitment is not None:
+        typer.echo(recruitment_line(run.recruitment))
     if run.faults:
         console.print(faults_table(run))
     for line in troubles(run):

@@ -10,7 +10,7 @@ from typing import Any
 
 from mmfl.config import dump
 from mmfl.errors import MmflError, StoreError, one_line
-from mmfl.experiment import Experiment, Shelf, differences, read_stored
+from mmfl.experiment import DataCache, Experiment, differences, read_stored
 from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
 from mmfl.system.files import exists
 from mmfl.system.memory import ran_out
@@ -130,7 +130,7 @@ class Hashes:
         sets = tuple((task.name, task.dataset) for task in experiment.tasks)
         found = next((hashes for known, hashes in self._known if known == sets), None)
         if found is None:
-            found = Shelf(self._data_dir).hashes(experiment)
+            found = DataCache(self._data_dir).hashes(experiment)
             self._known.append((sets, found))
         return found | experiment.files()
 

@@ -25,8 +25,8 @@ __all__ = [
     "Given",
     "Half",
     "Normalize",
-    "Nothing",
     "Standard",
+    "Unscaled",
 ]
 
 Floats = npt.NDArray[np.float32]
@@ -70,7 +70,7 @@ class Half:
 
 
 @component
-class Nothing:
+class Unscaled:
     """As they are."""
 
     def scaling(self, data: Arrays) -> Scaling:
@@ -161,7 +161,7 @@ NORMALIZATIONS = Family(
         "auto": AutoNormalize,
         "given": Given,
         "half": Half,
-        "none": Nothing,
+        "none": Unscaled,
         "standard": Standard,
     },
     needs=("scaling",),

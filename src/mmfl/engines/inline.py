@@ -15,7 +15,7 @@ from mmfl.exchange import (
     Params,
     Split,
 )
-from mmfl.experiment import Ids, Shelf, SimulatedFederation, model_needs
+from mmfl.experiment import DataCache, Ids, SimulatedFederation, model_needs
 from mmfl.system.memory import Need, refuse
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class InlineEngine:
     workers = 1
 
     def __init__(self, experiment: Experiment, data_dir: Path | None) -> None:
-        self._shelf = Shelf(data_dir)
+        self._cache = DataCache(data_dir)
         self._trainer: Trainer
         self._experiment: Experiment
         self._world: dict[str, Any] | None = None
@@ -51,12 +51,12 @@ class InlineEngine:
         world = experiment.world
         if world != self._world:
             self._world = None  # should the rest fail, then nothing of it counts as done
-            self._trainer = Trainer.of(experiment, self._shelf.arrays(experiment))
+            self._trainer = Trainer.of(experiment, self._cache.arrays(experiment))
             self._world, self._experiment = world, experiment
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
-        return self._shelf.hashes(self._experiment)
+        return self._cache.hashes(self._experiment)
 
     def numerics(self) -> dict[str, str]:
         """What this process computes with."""

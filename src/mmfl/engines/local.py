@@ -38,8 +38,8 @@ from mmfl.exchange import (
     Split,
 )
 from mmfl.experiment import (
+    DataCache,
     Ids,
-    Shelf,
     SimulatedFederation,
     Weighed,
     model_needs,
@@ -79,7 +79,7 @@ class LocalEngine:
         refuse(worker_needs(workers), workers=workers)
         self._experiment: Experiment
         self.federation: SimulatedFederation
-        self._shelf = Shelf(data_dir)
+        self._cache = DataCache(data_dir)
         self._shared: dict[str, npt.NDArray[Any]] = {}
         self._data, self._weights, self._slots = Arena(), Arena(), Slots()
         self._layouts: dict[str, Layout] = {}
@@ -103,7 +103,7 @@ class LocalEngine:
         if world == self._world:
             self._experiment = experiment
             return
-        arrays = self._shelf.arrays(experiment)
+        arrays = self._cache.arrays(experiment)
         federation = simulate(experiment, arrays)
         plain = _plain(experiment)
         self._world = None  # should the rest fail, then nothing of it counts as done
@@ -113,7 +113,7 @@ class LocalEngine:
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
-        return self._shelf.hashes(self._experiment)
+        return self._cache.hashes(self._experiment)
 
     def numerics(self) -> dict[str, str]:
         """What the workers compute with."""
@@ -126,7 +126,7 @@ class LocalEngine:
         for task, (reply, _) in self._of_tasks("weigh").items():
             weighed = self._good(reply, f"task {task!r}: looking at its model")["weighed"]
             known |= {task: Weighed(*weighed)} if weighed else {}
-        arrays = self._shelf.arrays(self._experiment)
+        arrays = self._cache.arrays(self._experiment)
         needs = model_needs(self._experiment, self.federation, arrays, known)
         refuse(needs, workers=self.workers)
         first = {}

@@ -6,7 +6,7 @@ from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import PROCESS, Weighed, model_needs, worker_needs
 from mmfl.experiment.identity import differences
-from mmfl.experiment.loading import Shelf
+from mmfl.experiment.loading import DataCache
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -16,7 +16,7 @@ from mmfl.experiment.parts import (
     Task,
     fits_batched,
 )
-from mmfl.experiment.recruitment import BIDS, Recruiting
+from mmfl.experiment.recruitment import BIDS, RecruitmentSettings
 from mmfl.experiment.schedule import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.stored import read_stored, read_table
 
@@ -28,6 +28,7 @@ __all__ = [
     "Checkpoints",
     "Clients",
     "Constant",
+    "DataCache",
     "Engine",
     "EngineConfig",
     "Evaluate",
@@ -40,9 +41,8 @@ __all__ = [
     "Local",
     "LocalOverride",
     "LocalTraining",
-    "Recruiting",
+    "RecruitmentSettings",
     "Schedule",
-    "Shelf",
     "SimulatedFederation",
     "Task",
     "Weighed",

@@ -42,7 +42,7 @@ from mmfl.experiment.parts import (
     gathered,
     kernel_of,
 )
-from mmfl.experiment.recruitment import Recruiting
+from mmfl.experiment.recruitment import RecruitmentSettings
 from mmfl.faults import Faults, Quarantine
 from mmfl.objectives import METRICS, SCORES, Distance, Error, Score
 from mmfl.system.files import hash_input
@@ -92,7 +92,7 @@ class Experiment:
     validation: Annotated[float, Strict(), Field(gt=0, lt=1)] = 0.1
     local: LocalTraining = LocalTraining()
     allocator: Annotated[Allocator, ALLOCATORS] = FedFair()
-    recruitment: Recruiting | None = None
+    recruitment: RecruitmentSettings | None = None
     aggregator: Annotated[Aggregator, AGGREGATORS] = Mean()
     checks: Checks = Checks()
     faults: Faults | None = None

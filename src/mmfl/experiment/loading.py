@@ -12,10 +12,10 @@ from mmfl.system.memory import Need, ran_out, refuse
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["Shelf"]
+__all__ = ["DataCache"]
 
 
-class Shelf:
+class DataCache:
     """Data sets in memory: those of the experiment that was served last."""
 
     def __init__(self, data_dir: Path | None) -> None:

@@ -16,7 +16,7 @@ from mmfl.market.bids_io import DISTRIBUTIONS, Correlation, Csv, Distribution, b
 from mmfl.system.files import hash_input
 from mmfl.system.memory import Need, refuse
 
-__all__ = ["BIDS", "Recruiting"]
+__all__ = ["BIDS", "RecruitmentSettings"]
 
 BIDS = Family(
     name="source of bids",
@@ -27,7 +27,7 @@ BIDS = Family(
 
 
 @component
-class Recruiting:
+class RecruitmentSettings:
     """``[recruitment]``: who agrees to train what, and for how much.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mmfl.config import Family, NonNegative, Positive, component
 from mmfl.rng import Stream
 
-__all__ = ["SPEEDS", "Constant", "Given", "LogNormal", "Speed", "Uniform", "normal_scores"]
+__all__ = ["SPEEDS", "Constant", "Given", "LogNormal", "Speed", "UniformSpeed", "normal_scores"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -79,7 +79,7 @@ class LogNormal:
 
 
 @component
-class Uniform:
+class UniformSpeed:
     """Anything between two rates is equally likely.
 
     Attributes:
@@ -101,7 +101,7 @@ class Uniform:
 
 SPEEDS = Family(
     name="speed",
-    table={"constant": Constant, "given": Given, "lognormal": LogNormal, "uniform": Uniform},
+    table={"constant": Constant, "given": Given, "lognormal": LogNormal, "uniform": UniformSpeed},
     needs=("rates",),
     scalar=("constant", "rate"),
     listed=("given", "values"),

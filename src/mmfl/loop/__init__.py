@@ -5,7 +5,7 @@ from mmfl.loop.client_history import ClientTable, Segment
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.loop import play, rounds
 from mmfl.loop.population import Population
-from mmfl.loop.recruiting import Recruited, recruit, settled, warn_of
+from mmfl.loop.recruiting import RecruitedClients, compute_payments, recruit, warn_left_out
 from mmfl.loop.scoring import combine
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
@@ -13,7 +13,7 @@ from mmfl.loop.state import RoundRecord, State, extend_chain
 __all__ = [
     "ClientTable",
     "Population",
-    "Recruited",
+    "RecruitedClients",
     "RoundRecord",
     "Rounds",
     "Segment",
@@ -21,12 +21,12 @@ __all__ = [
     "State",
     "allocate_clients",
     "combine",
+    "compute_payments",
     "extend_chain",
     "make_jobs",
     "play",
     "recruit",
     "rounds",
     "set_up",
-    "settled",
-    "warn_of",
+    "warn_left_out",
 ]

@@ -18,7 +18,7 @@ from mmfl.loop.allocation import allocate_clients, make_jobs
 from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.population import Population
-from mmfl.loop.recruiting import warn_of
+from mmfl.loop.recruiting import warn_left_out
 from mmfl.loop.scoring import evaluate_tasks, score_tasks
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
@@ -67,7 +67,7 @@ def _rounds(
 def play(ready: Setup, state: State) -> Steps:
     """The rounds after a state, one after the other."""
     experiment, engine, population = ready.experiment, ready.engine, ready.population
-    warn_of(population.recruited)
+    warn_left_out(population.recruited)
     if state.lineage != experiment.lineage:
         raise InputError("the state belongs to another experiment and cannot be continued")
     for t in range(state.round + 1, experiment.rounds + 1):  # line 2

@@ -13,7 +13,7 @@ from mmfl.allocate import Assignments, View
 from mmfl.errors import NobodyError
 from mmfl.experiment import Federation
 from mmfl.faults import Offenders, Quarantine
-from mmfl.loop.recruiting import Recruited, recruit
+from mmfl.loop.recruiting import RecruitedClients, recruit
 from mmfl.rng import stream
 from mmfl.system.memory import Need, refuse
 
@@ -50,7 +50,7 @@ class Population:
     rate: float | Floats
     places: Ints | None
     count: int
-    recruited: Recruited | None = None
+    recruited: RecruitedClients | None = None
     quarantine: Quarantine | None = None
     score_clients: int | None = None
 

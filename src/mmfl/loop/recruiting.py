@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import InputError, MmflWarning, NobodyError
-from mmfl.experiment import Recruiting
+from mmfl.experiment import RecruitmentSettings
 from mmfl.market import Bids, Mechanism, Recruitment
 from mmfl.market.bids_io import ids_of
 from mmfl.rng import stream
@@ -22,7 +22,7 @@ from mmfl.rng import stream
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment, Federation
 
-__all__ = ["Recruited", "recruit", "settled", "warn_of"]
+__all__ = ["RecruitedClients", "compute_payments", "recruit", "warn_left_out"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Recruited:
+class RecruitedClients:
     """An auction's outcome for an experiment; rows are places in the federation's list of clients.
 
     Attributes:
@@ -42,7 +42,7 @@ class Recruited:
     """
 
     outcome: Recruitment
-    settings: Recruiting
+    settings: RecruitmentSettings
     seed: int
     able: Bools
     left_out: tuple[str, ...]
@@ -66,7 +66,7 @@ class Recruited:
         return self.outcome.participation[places, columns]
 
 
-def recruit(experiment: Experiment, federation: Federation) -> Recruited | None:
+def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients | None:
     """Hold the auction of an experiment; None if it has none.
 
     A task that nobody may train is left out, if the experiment says so, and the auction is held
@@ -99,16 +99,16 @@ def _columns(bids: Bids, kept: list[int]) -> Bids:
 
 
 def _all_columns(
-    settings: Recruiting,
+    settings: RecruitmentSettings,
     seed: int,
     bids: Bids,
     kept: list[int],
     outcome: Recruitment,
     able: Bools,
-) -> Recruited:
+) -> RecruitedClients:
     """The outcome with empty columns for the tasks that are left out."""
     if len(kept) == len(bids.tasks):
-        return Recruited(outcome, settings, seed, able, ())
+        return RecruitedClients(outcome, settings, seed, able, ())
     place = {s: column for column, s in enumerate(kept)}
     everything = range(len(bids.tasks))
     nobody = np.empty(0, dtype=np.int64)
@@ -125,10 +125,10 @@ def _all_columns(
         stop=outcome.stop,
     )
     left = tuple(bids.tasks[s] for s in everything if s not in place)
-    return Recruited(whole, settings, seed, may > 0, left)
+    return RecruitedClients(whole, settings, seed, may > 0, left)
 
 
-def _why_empty(settings: Recruiting, outcome: Recruitment, s: int) -> str:
+def _why_empty(settings: RecruitmentSettings, outcome: Recruitment, s: int) -> str:
     """A sentence about the task in column s, which nobody may train."""
     advice = 'recruitment.empty = "leave_out" leaves such tasks out'
     if not outcome.bids.willing[s]:
@@ -143,7 +143,7 @@ def _why_empty(settings: Recruiting, outcome: Recruitment, s: int) -> str:
     return f"the auction found no client that could train task {task!r}: {why}; {advice}"
 
 
-def warn_of(recruited: Recruited | None) -> None:
+def warn_left_out(recruited: RecruitedClients | None) -> None:
     """Warn of tasks that are left out."""
     if recruited is not None and recruited.left_out:
         names = ", ".join(recruited.left_out)
@@ -169,7 +169,7 @@ def _held(mechanism: Mechanism, bids: Bids) -> Recruitment:
     return outcome
 
 
-def settled(recruited: Recruited, asked: Ints, delivered: Ints) -> Floats:
+def compute_payments(recruited: RecruitedClients, asked: Ints, delivered: Ints) -> Floats:
     """(N, S) what is paid in the end: all, or by delivery and nothing to who holds no data.
 
     Args:

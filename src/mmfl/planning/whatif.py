@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from mmfl.errors import InputError, MmflWarning, NobodyError
-from mmfl.experiment import Experiment, Federation, Shelf, simulate
-from mmfl.loop import Population, Recruited, recruit, rounds
+from mmfl.experiment import DataCache, Experiment, Federation, simulate
+from mmfl.loop import Population, RecruitedClients, recruit, rounds
 from mmfl.planning.asked import (
     budget_of,
     difficulties,
@@ -117,7 +117,7 @@ class Planning:
         resolved = experiment.resolved()
         return cls(
             experiment=experiment,
-            federation=simulate(resolved, Shelf(place).arrays(resolved)),
+            federation=simulate(resolved, DataCache(place).arrays(resolved)),
             tutors=tutors,
             source=source,
             targets=targets_of(experiment, targets, bool(runs)),
@@ -172,7 +172,7 @@ class Planning:
         draw: int,
         experiment: Experiment,
         population: Population | None,
-        recruited: Recruited | None,
+        recruited: RecruitedClients | None,
     ) -> Trial:
         """One draw of one scenario, from the auction to the last round."""
         tasks = self.federation.tasks
@@ -268,7 +268,7 @@ def plan(
 
 def _recruited(
     experiment: Experiment, federation: Federation
-) -> tuple[Population | None, Recruited | None]:
+) -> tuple[Population | None, RecruitedClients | None]:
     """Who may train what, None if nobody may; and what the auction decided, if it did."""
     try:
         population = Population.of(federation, experiment)
@@ -281,7 +281,7 @@ def _recruited(
     return population, population.recruited
 
 
-def _auction(recruited: Recruited | None, tasks: Sequence[str]) -> Auctioned:
+def _auction(recruited: RecruitedClients | None, tasks: Sequence[str]) -> Auctioned:
     """An auction in numbers; None recruited nobody."""
     if recruited is None:
         return Auctioned(np.zeros(len(tasks)), np.zeros(len(tasks)), np.ones(len(tasks), np.bool_))

@@ -1,6 +1,6 @@
 """Run directories: written, read, and compared."""
 
-from mmfl.runs.auction import Hiring
+from mmfl.runs.auction import StoredRecruitment
 from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.lock import lives
 from mmfl.runs.directory.mark import is_marked
@@ -16,10 +16,10 @@ from mmfl.runs.verification import verify
 
 __all__ = [
     "DATABASE",
-    "Hiring",
     "Profile",
     "Run",
     "RunStore",
+    "StoredRecruitment",
     "StoredRounds",
     "TaskTurns",
     "check_folder",

@@ -17,18 +17,18 @@ import numpy.typing as npt
 
 from mmfl.config import dump
 from mmfl.errors import StoreError
-from mmfl.loop import Recruited, settled
+from mmfl.loop import RecruitedClients, compute_payments
 from mmfl.market import MECHANISMS
 from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.store import RunStore
 
-__all__ = ["Hired", "Hiring", "hiring", "save_recruitment", "settle"]
+__all__ = ["StoredRecruitment", "TaskRecruitment", "read_recruitment", "save_recruitment", "settle"]
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Hired:
+class TaskRecruitment:
     """What the auction did for one task.
 
     Attributes:
@@ -49,7 +49,7 @@ class Hired:
 
 
 @dataclass(frozen=True)
-class Hiring:
+class StoredRecruitment:
     """A run's auction as its directory tells it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Hiring:
     mechanism: str
     budget: float | None
     stop: str | None
-    tasks: dict[str, Hired]
+    tasks: dict[str, TaskRecruitment]
 
     @property
     def spent(self) -> float:
@@ -82,7 +82,7 @@ class Hiring:
         return min(task.take_up for task in self.tasks.values())
 
 
-def save_recruitment(store: RunStore, recruited: Recruited, ids: Ints) -> None:
+def save_recruitment(store: RunStore, recruited: RecruitedClients, ids: Ints) -> None:
     """Write an auction's bids and outcome.
 
     Args:
@@ -120,7 +120,7 @@ def save_recruitment(store: RunStore, recruited: Recruited, ids: Ints) -> None:
     store.note(auction=json.dumps(told), mechanism=json.dumps(dump(mechanism), default=repr))
 
 
-def settle(store: RunStore, recruited: Recruited, ids: Ints) -> None:
+def settle(store: RunStore, recruited: RecruitedClients, ids: Ints) -> None:
     """Write what is paid in the end, by the turns that the run's rounds tell of."""
     asked = np.zeros(recruited.able.shape, dtype=np.int64)
     failed = asked.copy()
@@ -130,7 +130,7 @@ def settle(store: RunStore, recruited: Recruited, ids: Ints) -> None:
             np.add.at(asked, (np.searchsorted(ids, turns.clients), turns.tasks), 1)
         for task, client in store.rows("SELECT task, client FROM failure WHERE turn"):
             failed[np.searchsorted(ids, client), task] += 1
-    paid = settled(recruited, asked, asked - failed)
+    paid = compute_payments(recruited, asked, asked - failed)
     rows, columns = np.nonzero(recruited.outcome.participation > 0)
     amounts = paid[rows, columns].tolist()
     store.write(
@@ -139,7 +139,7 @@ def settle(store: RunStore, recruited: Recruited, ids: Ints) -> None:
     )
 
 
-def hiring(store: RunStore) -> Hiring | None:
+def read_recruitment(store: RunStore) -> StoredRecruitment | None:
     """A run's auction; None if it had none."""
     told = store.meta().get("auction")
     if told is None:
@@ -159,7 +159,7 @@ def hiring(store: RunStore) -> Hiring | None:
         "FROM auction JOIN task ON number = auction.task ORDER BY number"
     ):
         given = paid if finished else None
-        tasks[name] = Hired(willing, winners, take_up, price, spend, given)
+        tasks[name] = TaskRecruitment(willing, winners, take_up, price, spend, given)
     if not tasks:
         raise StoreError(f"the run in {str(store.folder)!r} is damaged: it has no table auction")
-    return Hiring(mechanism, budget, stop, tasks)
+    return StoredRecruitment(mechanism, budget, stop, tasks)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from mmfl.errors import StoreError, one_line
-from mmfl.runs.auction import hiring
+from mmfl.runs.auction import read_recruitment
 from mmfl.runs.store import RunStore
 
 __all__ = ["TaskTurns", "turns_by_task"]
@@ -68,7 +68,7 @@ def turns_by_task(store: RunStore) -> dict[str, TaskTurns]:
         ):
             before, first = failed.get(name, (0, f"{reason}: {detail}"))
             failed[name] = (before + count, first)
-    auction = hiring(store)
+    auction = read_recruitment(store)
     none = {} if auction is None else {n: task.take_up == 0 for n, task in auction.tasks.items()}
     unable = _names(store.meta().get("untrainable", "[]"))
     found = {}

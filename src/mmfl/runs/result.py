@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mmfl.fairness import merit, variance, worst
-from mmfl.runs.auction import Hiring, hiring
+from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import round_of
 from mmfl.runs.directory.lock import lives
 from mmfl.runs.environment import inexact, made_with, sessions
@@ -42,7 +42,7 @@ class Run:
         outcomes: By task: how many turns failed, and why it never trained, if it did not.
         metrics: By task: the metric's kind, and whether "higher" or "lower" is better.
         history: By task: the metric after each round (as last measured; NaN before).
-        hiring: The auction before round one; None if there was none.
+        recruitment: The auction before round one; None if there was none.
         failures: How many turns and evaluations came to nothing.
         complaint: Why, most often; "" if none did.
         faults: By kind: what was made to go wrong, and what came of it (by task and client: see
@@ -72,7 +72,7 @@ class Run:
     outcomes: dict[str, TaskTurns]
     metrics: dict[str, tuple[str, str]]
     history: dict[str, list[float]]
-    hiring: Hiring | None
+    recruitment: StoredRecruitment | None
     failures: int
     complaint: str
     faults: dict[str, Tally]
@@ -120,7 +120,7 @@ class Run:
                 tasks[name] = {"metric": metric, "accuracy": accuracy, "loss": loss}
                 tasks[name]["clients"] = clients
                 kinds[name] = (kind, better)
-            hired = hiring(store)
+            hired = read_recruitment(store)
             # What is sent twice is refused, and costs nothing: the first one stands.
             lost = "FROM failure WHERE reason != 'duplicate'"
             failures = store.rows(f"SELECT count(*) {lost}")[0][0]
@@ -142,7 +142,7 @@ class Run:
             outcomes=outcomes,
             metrics=kinds,
             history=history,
-            hiring=hired,
+            recruitment=hired,
             failures=failures,
             complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
             faults=faults,
@@ -215,12 +215,12 @@ class Run:
             found["damage"] = self.damage
         if self.faults:
             found["faults"] = {kind: dataclasses.asdict(t) for kind, t in self.faults.items()}
-        if self.hiring is not None:
+        if self.recruitment is not None:
             found["recruitment"] = {
-                **dataclasses.asdict(self.hiring),
-                "spent": self.hiring.spent,
-                "paid": self.hiring.paid,
-                "min_take_up": self.hiring.min_take_up,
+                **dataclasses.asdict(self.recruitment),
+                "spent": self.recruitment.spent,
+                "paid": self.recruitment.paid,
+                "min_take_up": self.recruitment.min_take_up,
             }
         return json.dumps(no_nan(found))
 

@@ -21,7 +21,7 @@ from mmfl.config import dump, short
 from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Experiment, differences, read_stored
 from mmfl.loop import State
-from mmfl.runs.auction import Hiring, hiring
+from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import CheckpointStore
 from mmfl.runs.database import open_for_reading, trouble
 from mmfl.runs.directory.lock import Lease
@@ -35,23 +35,23 @@ from mmfl.system.files import SETTINGS, exists, is_folder, list_folder, read_fil
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
 
-__all__ = ["Begun", "begun", "clear_beginning", "complaint", "unsigned"]
+__all__ = ["ResumableRun", "clear_beginning", "complaint", "find_resumable", "unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
-class Begun:
+class ResumableRun:
     """A run that was begun before; this process alone may write into its directory.
 
     Attributes:
         folder: Its directory.
         experiment: What it is to do now, resolved.
-        hiring: Its auction, if it had one.
+        recruitment: Its auction, if it had one.
         finished: Whether nothing is left to do.
     """
 
     folder: Path
     experiment: Experiment
-    hiring: Hiring | None
+    recruitment: StoredRecruitment | None
     finished: bool
     _lease: Lease
 
@@ -133,7 +133,7 @@ def complaint(store: RunStore, state: State) -> str | None:
     return None
 
 
-def begun(folder: Path, experiment: Experiment) -> Begun | None:
+def find_resumable(folder: Path, experiment: Experiment) -> ResumableRun | None:
     """The run that a folder holds, if it can go on as this experiment; None if it holds nothing.
 
     What is refused is left as it is: a folder that holds something else, a run that another process
@@ -153,7 +153,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
             lease.close()
             return None
         with closing(RunStore.open(folder)) as store:
-            meta, had = store.meta(), hiring(store)
+            meta, had = store.meta(), read_recruitment(store)
             if meta.get("format") != FORMAT:
                 raise StoreError(
                     f"{str(folder)!r} was started by another version of mmfl, whose runs this one "
@@ -165,7 +165,7 @@ def begun(folder: Path, experiment: Experiment) -> Begun | None:
             if not done:
                 models = [f"models/{task.name}.safetensors" for task in experiment.tasks]
                 _refuse_foreign_files(store, [n for n in models if exists(folder / n, links=False)])
-        return Begun(folder, experiment, had, done, lease)
+        return ResumableRun(folder, experiment, had, done, lease)
     except BaseException:
         lease.close()
         raise

@@ -15,7 +15,7 @@ import numpy as np
 from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Checkpoints, Experiment
 from mmfl.loop import Population, RoundRecord, Rounds, Setup, State, play, set_up
-from mmfl.runs.auction import Hiring, hiring, save_recruitment, settle
+from mmfl.runs.auction import StoredRecruitment, read_recruitment, save_recruitment, settle
 from mmfl.runs.checkpoints import CheckpointSchedule, CheckpointStore, check_state
 from mmfl.runs.directory.folders import (
     FolderTakenError,
@@ -26,7 +26,7 @@ from mmfl.runs.directory.folders import (
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names, make_absolute
 from mmfl.runs.result import Run
-from mmfl.runs.resume import begun
+from mmfl.runs.resume import find_resumable
 from mmfl.runs.store import RunStore
 from mmfl.system import calls
 
@@ -48,11 +48,11 @@ class StoredRounds(Rounds):
         folder: The run directory; final once `start` was called, or the first round is there. It
             is absolute if the current folder has changed by then.
         after: The round that it goes on after, known from then on; 0 if it starts.
-        hiring: The auction before round one, if there is one; known from then on.
+        recruitment: The auction before round one, if there is one; known from then on.
     """
 
     after = 0
-    hiring: Hiring | None = None
+    recruitment: StoredRecruitment | None = None
     _started = False
 
     def __init__(
@@ -107,11 +107,11 @@ class StoredRounds(Rounds):
         with ExitStack() as stack:
             self._follow()
             stack.callback(self._follow)
-            before = begun(self.folder, experiment) if resume else None
+            before = find_resumable(self.folder, experiment) if resume else None
             if before is not None:
                 stack.enter_context(closing(before))
                 if before.finished:
-                    self.after, self.hiring = experiment.rounds, before.hiring
+                    self.after, self.recruitment = experiment.rounds, before.recruitment
                     yield cast(Any, None)  # to `start`
                     return
             elif wanted is None and not resume:
@@ -134,7 +134,7 @@ class StoredRounds(Rounds):
         auction = _Auction(ready)
         state, saving = after, _Saving(store, ready.experiment.checkpoints, after)
         try:
-            self.hiring = auction.save(store, after)
+            self.recruitment = auction.save(store, after)
             yield cast(Any, None)  # to `start`
             for state, record in play(ready, after):
                 store.add(state, record)
@@ -186,13 +186,13 @@ class _Auction:
         clients = ready.engine.federation.clients if self._outcome is not None else ()
         self._ids = np.asarray(clients, dtype=np.int64)
 
-    def save(self, store: RunStore, state: State) -> Hiring | None:
+    def save(self, store: RunStore, state: State) -> StoredRecruitment | None:
         """Store who was recruited, unless that was done in an earlier session."""
         if self._outcome is None:
             return None
         if not state.round:
             save_recruitment(store, self._outcome, self._ids)
-        return hiring(store)
+        return read_recruitment(store)
 
     def settle(self, store: RunStore) -> None:
         """Store what is paid in the end."""

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Literal
 
 from mmfl.errors import MmflError, StoreError
-from mmfl.experiment import Experiment, Shelf
+from mmfl.experiment import DataCache, Experiment
 from mmfl.loop import State, extend_chain
 from mmfl.runs.assignments import unpack_assignments
-from mmfl.runs.auction import hiring
+from mmfl.runs.auction import read_recruitment
 from mmfl.runs.checkpoints import CheckpointStore
 from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.folders import no_run
@@ -140,7 +140,7 @@ def _rows(store: RunStore) -> Iterator[Part]:
 
 def _auction_damage(store: RunStore) -> str:
     try:
-        hiring(store)
+        read_recruitment(store)
     except StoreError as error:
         return _reason(store.folder, error)
     return ""
@@ -207,7 +207,7 @@ def _data(store: RunStore, data_dir: Path | None, *, allow_imports: bool) -> Ite
         why = f"the experiment cannot be read: {getattr(error, 'strerror', None) or error}"
         yield from (Part(f"data of {name}", "not verifiable", why) for name in was)
         return
-    shelf = Shelf(data_dir)
+    cache = DataCache(data_dir)
     tasks = {task.name: task for task in experiment.tasks}
     for name, digest in was.items():
         what = f"data of {name}"
@@ -216,7 +216,7 @@ def _data(store: RunStore, data_dir: Path | None, *, allow_imports: bool) -> Ite
                 alone = dataclasses.replace(
                     experiment, tasks=(tasks[name],), recruitment=None, faults=None
                 )
-                now = shelf.hashes(alone)[name]
+                now = cache.hashes(alone)[name]
             else:
                 now = experiment.file_hash(name)
         except MmflError as error:

@@ -21,9 +21,16 @@ from mmfl.report import amount
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.loop import RoundRecord
-    from mmfl.runs import Hiring, Run
+    from mmfl.runs import Run, StoredRecruitment
 
-__all__ = ["View", "faults_table", "hiring_line", "hiring_table", "results_table", "troubles"]
+__all__ = [
+    "View",
+    "faults_table",
+    "recruitment_line",
+    "recruitment_table",
+    "results_table",
+    "troubles",
+]
 
 
 class View:
@@ -58,11 +65,11 @@ class View:
         elif after:
             self._console.print(f"resuming {folder} after round {after}", soft_wrap=True)
 
-    def recruited(self, hiring: Hiring | None) -> None:
+    def recruited(self, recruitment: StoredRecruitment | None) -> None:
         """What the auction decided, before the first round."""
-        if hiring is not None:
-            self._console.print(hiring_table(hiring))
-            self._console.print(hiring_line(hiring), soft_wrap=True)
+        if recruitment is not None:
+            self._console.print(recruitment_table(recruitment))
+            self._console.print(recruitment_line(recruitment), soft_wrap=True)
 
     def show(self, record: RoundRecord) -> None:
         """One more round is done."""
@@ -77,8 +84,8 @@ class View:
     def close_with(self, run: Run) -> None:
         """The result, after the last round."""
         self._console.print(results_table(run))
-        if run.hiring is not None:
-            self._console.print(hiring_line(run.hiring), soft_wrap=True)
+        if run.recruitment is not None:
+            self._console.print(recruitment_line(run.recruitment), soft_wrap=True)
         if run.faults:
             self._console.print(faults_table(run))
         for line in troubles(run):
@@ -147,26 +154,26 @@ def faults_table(run: Run) -> Table:
     return table
 
 
-def hiring_table(hiring: Hiring) -> Table:
+def recruitment_table(recruitment: StoredRecruitment) -> Table:
     """What the auction did for each task."""
     table = Table(box=None, pad_edge=False)
     table.add_column("recruited for")
     for title in ("willing", "take-up", "price", "spend"):
         table.add_column(title, justify="right")
-    for name, task in hiring.tasks.items():
+    for name, task in recruitment.tasks.items():
         price = "its bid" if task.price is None and task.winners else _share(task.price)
         numbers = (amount(task.take_up), price, amount(task.spend))
         table.add_row(name, f"{task.willing:,}", *numbers)
     return table
 
 
-def hiring_line(hiring: Hiring) -> str:
+def recruitment_line(recruitment: StoredRecruitment) -> str:
     """What the auction cost, in one line."""
-    of = "" if hiring.budget is None else f" of {amount(hiring.budget)}"
-    paid = "" if hiring.paid is None else f"; {amount(hiring.paid)} was paid"
+    of = "" if recruitment.budget is None else f" of {amount(recruitment.budget)}"
+    paid = "" if recruitment.paid is None else f"; {amount(recruitment.paid)} was paid"
     return printable(
-        f"{hiring.mechanism}: {amount(hiring.spent)}{of} is committed, min take-up "
-        f"{amount(hiring.min_take_up)}{paid}"
+        f"{recruitment.mechanism}: {amount(recruitment.spent)}{of} is committed, min take-up "
+        f"{amount(recruitment.min_take_up)}{paid}"
     )
 
 

@@ -9,7 +9,7 @@ from mmfl.market.bids_io.distributions import (
     Exponential,
     IncreasingLinear,
     TruncatedNormal,
-    Uniform,
+    UniformBids,
     cdf_of,
 )
 from mmfl.market.bids_io.files import Csv, read_bids, write_awards, write_rows
@@ -25,7 +25,7 @@ __all__ = [
     "IncreasingLinear",
     "Market",
     "TruncatedNormal",
-    "Uniform",
+    "UniformBids",
     "bytes_needed",
     "cdf_of",
     "ids_of",

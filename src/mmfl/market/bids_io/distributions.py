@@ -22,7 +22,7 @@ __all__ = [
     "Exponential",
     "IncreasingLinear",
     "TruncatedNormal",
-    "Uniform",
+    "UniformBids",
     "cdf_of",
 ]
 
@@ -147,7 +147,7 @@ class IncreasingLinear:
 
 
 @component
-class Uniform:
+class UniformBids:
     """All bids between two ends are equally likely.
 
     Attributes:
@@ -226,7 +226,7 @@ DISTRIBUTIONS = Family(
         "exponential": Exponential,
         "increasing_linear": IncreasingLinear,
         "truncated_normal": TruncatedNormal,
-        "uniform": Uniform,
+        "uniform": UniformBids,
     },
     needs=("quantile",),
 )
