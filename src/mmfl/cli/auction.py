@@ -129,7 +129,7 @@ def compare(
 
     from mmfl.cli.auction_input import Source, amounts, contenders
     from mmfl.cli.views.auction import progress, show_contest
-    from mmfl.market.truthfulness import auctions, gathered
+    from mmfl.market.truthfulness import auctions, make_contest
 
     budgets = amounts(budget, "--budget")
     rules = contenders(mechanism, payment, threshold)
@@ -141,7 +141,7 @@ def compare(
         steps = len(rules) * len(set(budgets)) * len(tables)
         with progress("auctions", steps) as followed:
             results = followed(auctions(rules, tables, budgets))
-            found = gathered(rules, tables, budgets, results)
+            found = make_contest(rules, tables, budgets, results)
     data = {
         "command": _command(),
         "version": __version__,
