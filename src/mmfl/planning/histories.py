@@ -20,11 +20,11 @@ from mmfl.planning.learning import History, Learning
 from mmfl.runs import RunStore, check_folder
 from mmfl.system.files import SETTINGS, read_text
 
-__all__ = ["Told", "histories_in", "learnt", "run_folders"]
+__all__ = ["RunFit", "fit_runs", "histories_in", "run_folders"]
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class RunFit:
     """What runs tell of an experiment's tasks.
 
     Attributes:
@@ -44,17 +44,17 @@ def run_folders(given: str | Path) -> list[Path]:
     check_folder(folder / "run.sqlite")
     if (folder / "run.sqlite").is_file() or not folder.is_dir():
         return [folder]
-    found = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
-    if not found:
+    runs = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
+    if not runs:
         raise StoreError(
             f"{str(folder)!r} holds no run (neither it nor its folders have run.sqlite)"
         )
-    return sorted(found)
+    return sorted(runs)
 
 
-def learnt(
+def fit_runs(
     experiment: Experiment, runs: Iterable[str | Path], *, beta: float | None = None
-) -> Told:
+) -> RunFit:
     """Read runs, finished or not, and fit how each task of the experiment learns.
 
     Args:
@@ -88,15 +88,15 @@ def learnt(
                 beta=beta,
             )
         except InputError:
-            said = "the run" if len(folders) == 1 else f"none of the {len(folders)} runs"
-            never = "never trained it" if len(folders) == 1 else "trained it"
-            raise InputError(f"run: task {task.name!r} has no curve: {said} {never}") from None
+            none = f"none of the {len(folders)} runs trained it"
+            why = "the run never trained it" if len(folders) == 1 else none
+            raise InputError(f"run: task {task.name!r} has no curve: {why}") from None
     notes = [
         f"Task {name} learns in the runs with another {' and '.join(dict.fromkeys(keys))} than in "
         "the experiment: its curve may be another."
         for name, keys in unlike.items()
     ]
-    return Told(folders, tasks, tuple(notes))
+    return RunFit(folders, tasks, tuple(notes))
 
 
 def _experiment_in(folder: Path) -> dict[str, Any]:
