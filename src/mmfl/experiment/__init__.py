@@ -4,7 +4,7 @@ from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, Engine, EngineConfig, Ids, Inline, Local
 from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
-from mmfl.experiment.footprint import PROCESS, Weighed, model_needs, worker_needs
+from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.loading import Shelf
 from mmfl.experiment.parts import (
     Clients,
@@ -21,7 +21,6 @@ from mmfl.experiment.schedule import SCHEDULES, Constant, Inverse, Schedule
 __all__ = [
     "BIDS",
     "ENGINES",
-    "PROCESS",
     "SCHEDULES",
     "Checkpoints",
     "Clients",
@@ -45,7 +44,9 @@ __all__ = [
     "Task",
     "Weighed",
     "fits_batched",
+    "job_needs",
     "model_needs",
     "simulate",
+    "turn_needs",
     "worker_needs",
 ]
