@@ -54,6 +54,14 @@ def test_a_name_without_room_is_broken_and_not_cut():
     assert "".join(text.split()) == f"n{name}1234"
 
 
+def test_a_name_is_broken_once_into_as_few_lines_as_it_takes():
+    name = "a_very_long_name_of_a_task_that_does_not_fit"
+    lines = show(Grid.of(["", "n"], [[name, "123456"]]), 28)
+    assert [line.split()[0] for line in lines[1:]] == [
+        "a_very_long_name_of_", "a_task_that_does_", "not_fit",
+    ]  # fmt: skip
+
+
 def test_what_is_wider_than_the_terminal_is_folded():
     path = "/".join(f"folder{n}" for n in range(12))
     places = Column.of("where", [path], "left")

@@ -136,7 +136,7 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
     with closing(RunStore.open(folder)) as store:
         known = {name: (number, kind) for number, name, kind, _ in store.tasks()}
         rows = _rows_by_task(store)
-        found = {}
+        histories = {}
         for task in experiment.tasks:
             wanted = METRICS.kind_of(task.metric)
             if task.name not in known:
@@ -150,21 +150,21 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
             if number not in rows:
                 raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
             clients, difficulty, metric = zip(*rows[number], strict=True)
-            found[task.name] = History(
+            histories[task.name] = History(
                 np.array(clients, np.int64), _floats(difficulty), _floats(metric)
             )
-    return found
+    return histories
 
 
 def _rows_by_task(store: RunStore) -> dict[int, list[tuple[Any, ...]]]:
     """From a task's number to clients, difficulty and metric (None if it is old) by round."""
-    found: dict[int, list[tuple[Any, ...]]] = {}
+    rows: dict[int, list[tuple[Any, ...]]] = {}
     for task, *values in store.rows(
         "SELECT task, clients, difficulty, CASE fresh WHEN 1 THEN metric END FROM round_task "
         "JOIN round USING (round) ORDER BY round"
     ):
-        found.setdefault(task, []).append(tuple(values))
-    return found
+        rows.setdefault(task, []).append(tuple(values))
+    return rows
 
 
 def _floats(values: Iterable[float | None]) -> Any:

@@ -122,8 +122,8 @@ class Grid:
         columns = [column.escape(stars=stars) for column in self._columns]
         names, numbers = columns[: self._repeat], columns[self._repeat :]
         if _total(columns) > width:
-            names = [name.break_names(_NAMES[0]) for name in names]
-            numbers = _break_titles(numbers, width - _total(names) - _GAP)
+            broken_names = [name.break_names(_NAMES[0]) for name in names]
+            numbers = _break_titles(numbers, width - _total(broken_names) - _GAP)
             names = _break_names(names, width - max(number.width for number in numbers) - _GAP)
         blocks = _split(numbers, width - _total(names) - _GAP)
         return [_draw([*names, *block], width) for block in blocks]
@@ -172,11 +172,10 @@ def _break_titles(columns: Sequence[Column], room: int) -> list[Column]:
 
 def _break_names(columns: Sequence[Column], room: int) -> list[Column]:
     """The columns with names broken until they fit, if that can be."""
-    narrowed = list(columns)
     for most in _NAMES:
+        narrowed = [column.break_names(most) for column in columns]
         if _total(narrowed) <= room:
             break
-        narrowed = [column.break_names(most) for column in columns]
     return narrowed
 
 
