@@ -37,8 +37,8 @@ from experiments.plan_error.tables import (
 from mmfl import Experiment, Run
 from mmfl.comparison import Comparison, read_seeds
 from mmfl.planning import Plan, scatter
-from mmfl.planning.asked import with_alpha, with_other_budget
 from mmfl.planning.histories import histories_in
+from mmfl.planning.options import set_alpha, set_budget
 from mmfl.runs import no_nan
 
 __all__ = ["main"]
@@ -63,7 +63,7 @@ class Study:
 
     def of(self, cell: Cell) -> Experiment:
         """The experiment with an alpha and a budget."""
-        return with_other_budget(with_alpha(self.base, cell[0]), cell[1])
+        return set_budget(set_alpha(self.base, cell[0]), cell[1])
 
 
 STUDIES = (

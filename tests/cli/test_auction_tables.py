@@ -113,6 +113,17 @@ def test_a_dozen_tasks_with_long_names_stay_apart(on_terminal, tmp_path):
         assert len(set(first)) == 12
 
 
+def test_names_are_no_markup_and_cannot_speak_to_the_terminal(call, tmp_path):
+    names = ["\x1b[31mred", "[red]x[/red]"]
+    (tmp_path / "bids.csv").write_text(f"{','.join(names)}\n1,2\n2,1\n3,3\n")
+    for command in ("run", "compare", "check"):
+        _, out, err = call("auction", command, tmp_path / "bids.csv", "-b", "9")
+        assert "\x1b" not in out + err
+        if command != "check":
+            assert "\\x1b[31mred" in out
+            assert "[red]x[/red]" in out
+
+
 def test_budgets_are_thinned_to_round_ones():
     assert thinned([float(b) for b in range(1, 61)], 12) == [5.0 * k for k in range(1, 13)]
     assert thinned([1.0, 2.0], 12) == [1.0, 2.0]

@@ -13,24 +13,9 @@ import pytest
 from safetensors.numpy import save_file
 
 import mmfl
+from support.experiments import write_small
 
-TEXT = """
-rounds = 2
-[clients]
-count = 4
-[local]
-epochs = 1
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 60, test = 20 }
-model = { kind = "mlp", hidden = [4] }
-[[tasks]]
-name = "b"
-dataset = { kind = "synthetic", train = 60, test = 20, seed = 1 }
-model = { kind = "mlp", hidden = [4] }
-"""
+TEXT = write_small("a", "b")
 
 
 @pytest.fixture

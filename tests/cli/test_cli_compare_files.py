@@ -9,20 +9,9 @@ from pathlib import Path
 import pytest
 
 from mmfl.system import calls
+from support.experiments import write_small
 
-TEXT = """
-rounds = 1
-[clients]
-count = 4
-[local]
-steps = 1
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 60, test = 20 }
-model = { kind = "mlp", hidden = [4] }
-"""
+TEXT = write_small(top="rounds = 1", local="steps = 1")
 NAMES = ["comparison.md", "comparison.json", "comparison.png"]
 
 

@@ -9,26 +9,11 @@ from pathlib import Path
 import pytest
 
 import mmfl
+from support.experiments import write_small
 from support.rewriting import rewrite
 from support.sweeping import TEXT as SWEEP
 
-TEXT = """
-rounds = 2
-[clients]
-count = 4
-[local]
-epochs = 1
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 60, test = 20 }
-model = { kind = "mlp", hidden = [4] }
-[[tasks]]
-name = "b"
-dataset = { kind = "synthetic", train = 60, test = 20, seed = 1 }
-model = { kind = "mlp", hidden = [4] }
-"""
+TEXT = write_small("a", "b")
 RAISES = """
 from dataclasses import dataclass
 from torch import nn

@@ -12,17 +12,9 @@ import pytest
 import typer
 
 from mmfl.cli import app
+from support.experiments import LEAST_INLINE
 
-EXPERIMENT = """
-rounds = 1
-[clients]
-count = 4
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 40, test = 10 }
-"""
+EXPERIMENT = LEAST_INLINE
 
 
 def commands(here: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

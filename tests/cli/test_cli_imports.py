@@ -10,6 +10,7 @@ import pytest
 from mmfl import Experiment
 from mmfl.errors import ConfigError
 from mmfl.market import Market
+from support.experiments import LEAST_INLINE
 
 MODULE = "payload_of_a_stranger"
 PAYLOAD = """
@@ -30,16 +31,7 @@ clients = 4
 [tasks.a]
 kind = "{MODULE}:X"
 """
-EXPERIMENT = """
-rounds = 1
-[clients]
-count = 4
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 40, test = 10 }
-"""
+EXPERIMENT = LEAST_INLINE
 OWN_ALLOCATOR = f'{EXPERIMENT}[allocator]\nkind = "{MODULE}:X"\n'
 RECRUITMENT = f"""{EXPERIMENT}
 [recruitment]

@@ -11,17 +11,9 @@ from pathlib import Path
 import pytest
 
 from mmfl.cli import main
+from support.experiments import LEAST_INLINE
 
-EXPERIMENT = """
-rounds = 1
-[clients]
-count = 4
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 40, test = 10 }
-"""
+EXPERIMENT = LEAST_INLINE
 FULL = Path("/dev/full")
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 LONG = "x" * 300

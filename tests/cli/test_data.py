@@ -80,6 +80,15 @@ def test_list_shows_files_of_the_folder_and_their_own_numbers(call):
     assert "notes" not in rows(out)
 
 
+def test_names_of_files_are_no_markup_and_cannot_speak_to_the_terminal(call):
+    for name in ("[red]x[", "\x1b[31mred"):
+        np.savez(f"{name}.npz", **PARTS)
+    _, out, _ = call("data", "list", "--data-dir", ".")
+    assert "[red]x[.npz" in out
+    assert "\\x1b[31mred.npz" in out
+    assert "\x1b" not in out
+
+
 def test_list_as_json(call):
     np.savez("mine.npz", **PARTS)
     code, out, _ = call("data", "list", "--data-dir", ".", "--json")

@@ -7,24 +7,9 @@ from pathlib import Path
 
 import pytest
 
-TEXT = """
-rounds = 4
-[clients]
-count = 8
-active = 0.5
-[local]
-epochs = 1
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 80, test = 20 }
-model = { kind = "mlp", hidden = [4] }
-[[tasks]]
-name = "b"
-dataset = { kind = "synthetic", train = 80, test = 20, seed = 1 }
-model = { kind = "mlp", hidden = [4] }
-"""
+from support.experiments import write_small
+
+TEXT = write_small("a", "b", top="rounds = 4", clients="count = 8\nactive = 0.5", train=80)
 RECRUITMENT = """
 [recruitment]
 mechanism = { kind = "max_min_fair", budget = 2.0 }

@@ -18,23 +18,11 @@ from mmfl.errors import EngineError, InputError, MmflError, StoreError, SweepErr
 from mmfl.experiment import ENGINES
 from mmfl.runs.directory.lock import LEASE, Lease
 from mmfl.runs.directory.mark import write_mark
+from support.experiments import write_small
 from support.helpers import one_line
 from support.rewriting import set_meta
 
-TEXT = """
-rounds = 2
-seed = 77
-[clients]
-count = 4
-[local]
-epochs = 1
-[engine]
-kind = "inline"
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 60, test = 20 }
-model = { kind = "mlp", hidden = [4] }
-"""
+TEXT = write_small(top="rounds = 2\nseed = 77")
 OWN = """
 from dataclasses import dataclass
 from torch import nn

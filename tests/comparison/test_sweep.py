@@ -21,22 +21,11 @@ from mmfl.errors import InputError, MmflError, MmflWarning, ResourceError, Sweep
 from mmfl.runs import clear_beginning
 from mmfl.runs.directory.mark import write_mark
 from mmfl.system.memory import Memory
+from support.experiments import write_small
 from support.helpers import one_line
 from support.sweeping import TEXT, Quick
 
-LOCAL = """
-rounds = 2
-[clients]
-count = 4
-[local]
-epochs = 1
-[engine]
-workers = 2
-[[tasks]]
-name = "a"
-dataset = { kind = "synthetic", train = 60, test = 20 }
-model = { kind = "mlp", hidden = [4] }
-"""
+LOCAL = write_small(engine="workers = 2")
 
 
 def made(*sets: str, text: str = TEXT) -> Experiment:

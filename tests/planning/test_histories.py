@@ -15,7 +15,7 @@ from mmfl.errors import InputError, StoreError
 from mmfl.models import Mlp
 from mmfl.objectives import LossScore
 from mmfl.planning import Surrogate
-from mmfl.planning.histories import histories_in, learnt, run_folders
+from mmfl.planning.histories import fit_runs, histories_in, run_folders
 from mmfl.planning.surrogate import rehearsed
 from mmfl.runs import RunStore
 from mmfl.system.calls import intercept
@@ -57,11 +57,11 @@ def made() -> Experiment:
 
 def test_a_run_tells_the_curves_of_its_tasks(tmp_path, made):
     folder = stored(tmp_path / "run", made)
-    told = learnt(made, [folder])
-    assert told.folders == (folder,)
-    assert told.notes == ()
-    for learning in told.tasks.values():
-        assert not learning.told
+    fit = fit_runs(made, [folder])
+    assert fit.folders == (folder,)
+    assert fit.notes == ()
+    for learning in fit.tasks.values():
+        assert not learning.beta_known
         assert learning.hardness.end > 30
         end = learning.hardness.end
         assert learning.difficulty(0.0) > learning.difficulty(end / 2) > learning.difficulty(end)
@@ -94,39 +94,39 @@ def test_a_folder_of_runs_is_all_of_them_and_they_tell_beta(tmp_path, made):
             stored(tmp_path / "out" / name / f"seed-{seed}", some, seed)
     assert len(run_folders(tmp_path / "out")) == 4
     assert len(run_folders(tmp_path / "out" / "few")) == 2
-    told = learnt(made, [tmp_path / "out", tmp_path / "out" / "few"])  # none counts twice
-    assert len(told.folders) == 4
-    for learning in told.tasks.values():
-        assert learning.told
+    fit = fit_runs(made, [tmp_path / "out", tmp_path / "out" / "few"])  # none counts twice
+    assert len(fit.folders) == 4
+    for learning in fit.tasks.values():
+        assert learning.beta_known
         assert learning.beta == pytest.approx(1.0, abs=0.1)
 
 
 def test_what_is_no_run_and_a_run_without_rounds_are_refused(tmp_path, made):
     (tmp_path / "empty").mkdir()
-    assert "holds no run" in one_line(StoreError, lambda: learnt(made, [tmp_path / "empty"]))
-    assert "does not exist" in one_line(StoreError, lambda: learnt(made, [tmp_path / "nowhere"]))
+    assert "holds no run" in one_line(StoreError, lambda: fit_runs(made, [tmp_path / "empty"]))
+    assert "does not exist" in one_line(StoreError, lambda: fit_runs(made, [tmp_path / "nowhere"]))
     none = stored(tmp_path / "none", made, rounds=0)
-    assert "no finished round yet" in one_line(StoreError, lambda: learnt(made, [none]))
+    assert "no finished round yet" in one_line(StoreError, lambda: fit_runs(made, [none]))
     (tmp_path / "none" / "experiment.toml").write_text("rounds = = 2")
     assert "experiment.toml does not match its hash" in one_line(
-        StoreError, lambda: learnt(made, [none])
+        StoreError, lambda: fit_runs(made, [none])
     )
     rewrite(none, "experiment.toml", "rounds = = 2")
-    assert "cannot read the run" in one_line(StoreError, lambda: learnt(made, [none]))
+    assert "cannot read the run" in one_line(StoreError, lambda: fit_runs(made, [none]))
 
 
 def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):
     folder = stored(tmp_path / "run", made)
     text = made.to_toml().replace('name = "b"', 'name = "z"')
-    said = one_line(InputError, lambda: learnt(Experiment.from_toml(text), [folder]))
+    said = one_line(InputError, lambda: fit_runs(Experiment.from_toml(text), [folder]))
     assert said == f"run {str(folder)!r} has no task 'z'"
     other = dataclasses.replace(made, score=LossScore())
     assert "scored tasks by 'error', the experiment does by 'loss'" in one_line(
-        InputError, lambda: learnt(other, [folder])
+        InputError, lambda: fit_runs(other, [folder])
     )
     judged = Experiment.from_toml(made.to_toml(), sets=["tasks.a.metric={kind='top_k', k=2}"])
     assert "judges task 'a' by accuracy, the experiment does by top_k" in one_line(
-        InputError, lambda: learnt(judged, [folder])
+        InputError, lambda: fit_runs(judged, [folder])
     )
 
 
@@ -134,7 +134,7 @@ def test_a_task_that_no_run_trained_is_named(tmp_path, made):
     folder = stored(tmp_path / "run", made)
     with edited(folder) as database:
         database.execute("UPDATE round_task SET clients = 0 WHERE task = 1")
-    said = one_line(InputError, lambda: learnt(made, [folder]))
+    said = one_line(InputError, lambda: fit_runs(made, [folder]))
     assert said == "run: task 'b' has no curve: the run never trained it"
 
 
@@ -143,6 +143,6 @@ def test_other_settings_of_a_task_are_told(tmp_path, made):
     a, *others = made.tasks
     changed = dataclasses.replace(made, tasks=(dataclasses.replace(a, model=Mlp([9])), *others))
     changed = Experiment.from_toml(changed.to_toml(), sets=["tasks.b.lr=0.5"])
-    notes = learnt(changed, [folder]).notes
+    notes = fit_runs(changed, [folder]).notes
     assert notes[0].startswith("Task a learns in the runs with another model than in the")
     assert notes[1].startswith("Task b learns in the runs with another local.lr than in the")

@@ -115,16 +115,16 @@ def test_seeds_that_differ_more_than_their_clients_do_leave_beta_as_it_is(seed):
 
 def test_what_is_not_told_is_the_default_and_what_is_given_is_taken():
     learning = Learning.of([history(4, 0.5, 0)])
-    assert (learning.beta, learning.told) == (DEFAULT_BETA, False)
+    assert (learning.beta, learning.beta_known) == (DEFAULT_BETA, False)
     learning = Learning.of([history(4, 0.5, 0)], beta=0.8)
-    assert (learning.beta, learning.told) == (0.8, True)
+    assert (learning.beta, learning.beta_known) == (0.8, True)
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0])
 def test_a_run_with_more_clients_is_predicted_from_runs_with_fewer(beta):
     seen = [history(crowd, beta, seed) for crowd in (2, 8) for seed in range(3)]
     learning = Learning.of(seen, bounds=(0.0, 1.0))
-    assert learning.told
+    assert learning.beta_known
     new = history(4, beta, 77, noise=0.0)
     work = work_done(new.clients, learning.beta)
     found = np.array([learning.difficulty(u) for u in work])

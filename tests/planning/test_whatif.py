@@ -17,7 +17,7 @@ from mmfl.errors import InputError, NobodyError
 from mmfl.experiment import RecruitmentSettings
 from mmfl.market import BudgetFair, MaxMinFair, ValueThreshold
 from mmfl.market.bids_io import UniformBids
-from mmfl.planning import Estimate, History, Learning, Plan, Planning, Reach
+from mmfl.planning import Estimate, History, Knowledge, Learning, Plan, Planning, Reach
 from mmfl.planning.surrogate import Fixed
 from mmfl.theory import (
     allocation_probabilities,
@@ -50,16 +50,16 @@ def planned(
     planning = Planning(
         experiment=made,
         federation=Crowd(np.full((N, 3), 5) if table is None else np.array(table)),
-        tutors=tutors or {task: Fixed(f) for task, f in HARD.items()},
-        source="difficulty" if tutors is None else "runs",
+        knowledge=Knowledge(
+            "difficulty" if tutors is None else "runs",
+            tutors or {task: Fixed(f) for task, f in HARD.items()},
+        ),
         targets=targets or {},
         alphas=tuple(alphas) or (None,),
         budgets=tuple(budgets) or (None,),
         draws=draws,
-        runs=(),
-        notes=(),
     )
-    return planning.gathered(planning.trials())
+    return planning.summarize(planning.trials())
 
 
 def pool(count: int = 12, active: float = 1.0, **changes) -> Experiment:

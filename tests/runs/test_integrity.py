@@ -16,7 +16,7 @@ import mmfl
 from mmfl import Experiment, Run
 from mmfl.comparison import compare
 from mmfl.errors import MmflError, StoreError
-from mmfl.planning.histories import learnt
+from mmfl.planning.histories import fit_runs
 from mmfl.report import Curves
 from mmfl.runs import RunStore, stored_rounds
 from mmfl.runs.schema import TABLES
@@ -111,7 +111,7 @@ def test_every_reader_refuses_and_the_status_is_marked(run, rich):
         lambda: Run.load(run),
         lambda: RunStore.open(run),
         lambda: Curves.load(run),
-        lambda: learnt(rich, [run]),
+        lambda: fit_runs(rich, [run]),
         lambda: compare({"x": rich}, [1], "out"),
         lambda: mmfl.run(rich, run, resume=True),
     ):
@@ -130,7 +130,7 @@ def test_an_edited_experiment_is_refused_too_and_the_status_is_marked(run, rich)
     for act in (
         lambda: Run.load(run),
         lambda: Curves.load(run),
-        lambda: learnt(rich, [run]),
+        lambda: fit_runs(rich, [run]),
         lambda: compare({"x": rich}, [1], "out"),
         lambda: mmfl.run(rich, run, resume=True),
     ):

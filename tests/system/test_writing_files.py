@@ -60,6 +60,11 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(call):
     }
 
 
+def test_folders_that_are_missing_are_made():
+    write_file(Path("a/b/c.png"), b"new")
+    assert Path("a/b/c.png").read_bytes() == b"new"
+
+
 def test_a_link_stays_a_link_and_a_pipe_a_pipe():
     Path("a.png").write_bytes(b"before")
     Path("link.png").symlink_to("a.png")

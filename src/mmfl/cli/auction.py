@@ -129,7 +129,7 @@ def compare(
 
     from mmfl.cli.auction_input import Source, amounts, contenders
     from mmfl.cli.views.auction import progress, show_contest
-    from mmfl.market.truthfulness import auctions, gathered
+    from mmfl.market.truthfulness import auctions, make_contest
 
     budgets = amounts(budget, "--budget")
     rules = contenders(mechanism, payment, threshold)
@@ -141,7 +141,7 @@ def compare(
         steps = len(rules) * len(set(budgets)) * len(tables)
         with progress("auctions", steps) as followed:
             results = followed(auctions(rules, tables, budgets))
-            found = gathered(rules, tables, budgets, results)
+            comparison = make_contest(rules, tables, budgets, results)
     data = {
         "command": _command(),
         "version": __version__,
@@ -149,7 +149,7 @@ def compare(
             name: {key: value for key, value in _options(rule).items() if key != "budget"}
             for name, rule in rules.items()
         },
-        **found.data(),
+        **comparison.data(),
     }
     if out is not None:
         with output(out, force=force, folders=True) as file:
@@ -158,11 +158,12 @@ def compare(
         from mmfl.report.figures import save_auctions
 
         clients, tasks = next(iter(tables.values())).shape
-        save_auctions(found, figure, title=f"{bids.stem}: {clients:,} clients, {tasks:,} tasks")
+        title = f"{bids.stem}: {clients:,} clients, {tasks:,} tasks"
+        save_auctions(comparison, figure, title=title)
     if json:
         typer.echo(dumps(data))
         return
-    show_contest(found)
+    show_contest(comparison)
     _wrote(out, figure)
 
 
@@ -197,14 +198,14 @@ def check(
     table = source.bids(seed, needed=True)
     stopped = stopped_by_signals(lambda: "before the search for lies was over")
     with stopped, progress("searching for lies that pay"):
-        found = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
+        result = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
     if json:
         from json import dumps
 
-        typer.echo(dumps({"mechanism": kind_of(rule), **audit_data(found)}))
+        typer.echo(dumps({"mechanism": kind_of(rule), **audit_data(result)}))
     else:
-        show_audit(found)
-    if found.overspent or found.irrational:
+        show_audit(result)
+    if result.overspent or result.irrational:
         raise typer.Exit(1)
 
 
@@ -218,8 +219,8 @@ def _called(rule: Mechanism) -> str:
     """A mechanism with its options, for people."""
     from mmfl.cli.auction_input import kind_of
 
-    said = [f"{key} {_said(value)}" for key, value in _options(rule).items()]
-    return ", ".join([kind_of(rule), *said])
+    options = [f"{key} {_describe(value)}" for key, value in _options(rule).items()]
+    return ", ".join([kind_of(rule), *options])
 
 
 def _options(rule: Mechanism) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def _options(rule: Mechanism) -> dict[str, Any]:
     return dict(dump(rule))
 
 
-def _said(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}".removesuffix(".0") if isinstance(value, float) else str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,8 @@ from mmfl.cli.options import DataDir, Json, stopped_by_signals
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from mmfl.data.sources import Entry
+    from mmfl.data.sources import Entry, Row
+    from mmfl.report import Grid
 
 __all__ = ["app"]
 
@@ -43,19 +45,9 @@ def list_(
 
         typer.echo(dumps([dataclasses.asdict(row) for row in rows], indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table
+    from mmfl.cli.views.console import open_console
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("name", "train", "test", "example", "classes", "where", "licence"):
-        right = title in ("train", "test", "classes")
-        table.add_column(title, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        numbers = [_number(row.train), _number(row.test)]
-        shape = " x ".join(map(str, row.shape)) if row.shape else "?"
-        where = row.path or row.where
-        table.add_row(row.name, *numbers, shape, _number(row.classes), where, row.licence or "-")
-    Console(width=None if sys.stdout.isatty() else 300, highlight=False).print(table)
+    open_console().print(_table(rows))
 
 
 @app.command()
@@ -154,6 +146,22 @@ def _check_mirror(mirror: str | None, names: list[str], npm: bool) -> None:
             "--mirror for several data sets must have {name} in it, since their files may have the "
             f"same names, got {mirror!r}"
         )
+
+
+def _table(rows: Sequence[Row]) -> Grid:
+    from mmfl.report import Column, Grid
+
+    shapes = [" x ".join(map(str, row.shape)) if row.shape else "?" for row in rows]
+    columns = [
+        Column.of("name", [row.name for row in rows], "left"),
+        Column.of("train", [_number(row.train) for row in rows]),
+        Column.of("test", [_number(row.test) for row in rows]),
+        Column.of("example", shapes, "left"),
+        Column.of("classes", [_number(row.classes) for row in rows]),
+        Column.of("where", [row.path or row.where for row in rows], "left"),
+        Column.of("licence", [row.licence or "-" for row in rows], "left"),
+    ]
+    return Grid(columns)
 
 
 def _number(value: int | None) -> str:

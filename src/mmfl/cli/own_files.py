@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mmfl.errors import StoreError
-from mmfl.system.files import hash_file, make_folders, read_file, write_file
+from mmfl.system.files import hash_file, read_file, write_file
 
 __all__ = ["OwnFiles"]
 
@@ -58,10 +58,8 @@ class OwnFiles:
             if known.get(key) != hashes:
                 known[key] = hashes
                 text = json.dumps(_ABOUT | {"sha256": known}, indent=1)
-                make_folders(self._folder)
                 write_file(self._record, f"{text}\n".encode())
             if old != new:
-                make_folders(path.parent)
                 write_file(path, content)
         except OSError as error:
             raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None

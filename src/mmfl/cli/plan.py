@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -22,6 +22,8 @@ from mmfl.cli.output import Figure, Force, check_figure
 from mmfl.errors import InputError, StoreError
 
 __all__ = ["plan"]
+
+T = TypeVar("T")
 
 _OPTIONS = ("alpha", "beta", "budget", "difficulty", "draws", "run", "target")
 
@@ -81,9 +83,8 @@ def plan(
     Trains nothing: the rounds are simulated.
     """
     from mmfl.cli.auction_input import amounts, numbers
-    from mmfl.cli.views.auction import progress
     from mmfl.experiment import Experiment
-    from mmfl.planning import Planning
+    from mmfl.planning import plan as make_plan
 
     check_figure(figure, inputs=[config], force=force)
     alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
@@ -91,8 +92,8 @@ def plan(
     hard = None if difficulty is None else _by_task(difficulty, "--difficulty takes fashion=0.4")
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
-    with _options_named():
-        planning = Planning.of(
+    with stopped_by_signals(lambda: "before the plan was drawn"), _options_named():
+        prediction = make_plan(
             experiment,
             alphas=alphas,
             budgets=budgets,
@@ -102,24 +103,29 @@ def plan(
             beta=beta,
             draws=draws,
             data_dir=data_dir,
+            watch=_show_progress,
         )
-    stopped = stopped_by_signals(lambda: "before the plan was drawn")
-    with stopped, progress("planning", planning.steps) as followed:
-        found = planning.gathered(followed(planning.trials()))
     if json:
         from json import dumps
 
-        typer.echo(dumps(found.data()))
+        typer.echo(dumps(prediction.data()))
     else:
         from mmfl.cli.views.plan import show_plan
 
-        show_plan(found)
+        show_plan(prediction)
     if figure is not None:
         from mmfl.report.figures import save_plan
 
-        save_plan(found, figure, title=config.stem)
+        save_plan(prediction, figure, title=config.stem)
         if not json:
             typer.echo(f"wrote {figure}")
+
+
+def _show_progress(trials: Iterable[T], steps: int) -> Iterator[T]:
+    from mmfl.cli.views.auction import progress
+
+    with progress("planning", steps) as follow:
+        yield from follow(trials)
 
 
 @contextmanager
@@ -136,7 +142,7 @@ def _options_named() -> Iterator[None]:
 
 def _by_task(text: str, rule: str) -> dict[str, float]:
     """From "fashion=0.4,digits=0.1" to numbers by task; `rule` begins with the option."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         try:
@@ -145,10 +151,10 @@ def _by_task(text: str, rule: str) -> dict[str, float]:
             equals = ""
         if not name or not equals:
             raise InputError(f"{rule},digits=0.1 and the like, got {text!r}")
-        if name in found:
+        if name in values:
             raise InputError(f"{rule.partition(' ')[0]}: task {name!r} is given twice")
-        found[name] = number
-    return found
+        values[name] = number
+    return values
 
 
 def _target(text: str) -> float | dict[str, float]:

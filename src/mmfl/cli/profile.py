@@ -10,8 +10,7 @@ import typer
 from mmfl.cli.options import AllowImports, Config, DataDir, Json, Sets, allowed, stopped_by_signals
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from mmfl.report import Grid
     from mmfl.runs import Profile
 
 __all__ = ["profile"]
@@ -42,62 +41,59 @@ def profile(
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
     with stopped_by_signals(lambda: "while measuring; nothing was saved"):
-        found = profile_run(experiment, rounds=rounds, data_dir=data_dir)
+        measured = profile_run(experiment, rounds=rounds, data_dir=data_dir)
     if json:
         import json as format_
 
-        table = dataclasses.asdict(found) | {"fastest": found.fastest, "pin": found.pins}
+        table = dataclasses.asdict(measured) | {"fastest": measured.fastest, "pin": measured.pins}
         typer.echo(format_.dumps(table))
         return
-    _show(found, config.name)
+    _show(measured, config.name)
 
 
-def _show(found: Profile, config: str) -> None:
-    from rich.console import Console
+def _show(measured: Profile, config: str) -> None:
+    from mmfl.cli.views.console import open_console
 
-    console = Console(highlight=False, markup=False)
-    shares = found.shares
+    console = open_console()
+    shares = measured.shares
     console.print(
-        f"a round takes {shares.whole:.3g} s with {found.workers} workers "
-        f"({found.samples / shares.whole:,.0f} training examples a second), "
-        f"after {found.setup:.1f} s of set-up"
+        f"a round takes {shares.whole:.3g} s with {measured.workers} workers "
+        f"({measured.samples / shares.whole:,.0f} training examples a second), "
+        f"after {measured.setup:.1f} s of set-up"
     )
-    console.print(_parts(found))
+    console.print(_parts(measured))
     console.print("\ntraining examples a second, one worker")
-    console.print(_kernels(found))
-    changed = {t: k for t, k in found.fastest.items() if k != found.kernels[t]}
+    console.print(_kernels(measured))
+    changed = {t: k for t, k in measured.fastest.items() if k != measured.kernels[t]}
     how = "would be fastest here" if changed else "is what is used now; no other is faster"
-    console.print(f"\nto pin in {config} ({how}):\n{found.pins}")
-    if shares.dispatch > 0.3 * shares.whole and found.workers > 1:
+    console.print(f"\nto pin in {config} ({how}):\n{measured.pins}")
+    if shares.dispatch > 0.3 * shares.whole and measured.workers > 1:
         console.print(
             "\nworkers wait for a good part of a round: several runs at once "
             "(mmfl compare --jobs) would use the cores better"
         )
 
 
-def _parts(found: Profile) -> Table:
-    from rich.table import Table
+def _parts(measured: Profile) -> Grid:
+    from mmfl.report import Grid
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("a round")
-    table.add_column("seconds", justify="right")
-    table.add_column("share", justify="right")
-    for name, seconds in dataclasses.asdict(found.shares).items():
-        share = seconds / found.shares.whole
-        table.add_row(_WORDS[name], f"{seconds:.4f}", f"{100 * share:.1f}%")
-    return table
+    rows = []
+    for name, seconds in dataclasses.asdict(measured.shares).items():
+        share = seconds / measured.shares.whole
+        rows.append((_WORDS[name], f"{seconds:.4f}", f"{100 * share:.1f}%"))
+    return Grid.of(("a round", "seconds", "share"), rows)
 
 
-def _kernels(found: Profile) -> Table:
-    from rich.table import Table
+def _kernels(measured: Profile) -> Grid:
+    from mmfl.report import Column, Grid
 
-    names = sorted({kernel for pace in found.pace.values() for kernel in pace})
-    table = Table(box=None, pad_edge=False)
-    table.add_column("task")
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("used")
-    for task, pace in found.pace.items():
-        cells = [f"{pace[name]:,.0f}" if name in pace else "-" for name in names]
-        table.add_row(task, *cells, found.kernels[task])
-    return table
+    names = sorted({kernel for pace in measured.pace.values() for kernel in pace})
+    columns = [
+        Column.of(
+            name, [f"{pace[name]:,.0f}" if name in pace else "-" for pace in measured.pace.values()]
+        )
+        for name in names
+    ]
+    tasks = Column.of("task", measured.pace, "left")
+    used = Column.of("used", [measured.kernels[task] for task in measured.pace], "left")
+    return Grid([tasks, *columns, used])

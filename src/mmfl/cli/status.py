@@ -40,11 +40,10 @@ def status(
 
 
 def _show(run: Run, folder: Path) -> None:
-    from rich.console import Console
-
+    from mmfl.cli.views.console import open_console
     from mmfl.cli.views.progress import faults_table, recruitment_line, results_table, troubles
 
-    console = Console(highlight=False, markup=False)
+    console = open_console()
     mark = ", DAMAGED" if run.damage else ""
     typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds{mark}")
     if run.rounds:

@@ -15,7 +15,6 @@ short one. At the end, when there are fewer runs than processes, some have nothi
 from __future__ import annotations
 
 import math
-import re
 import sys
 import warnings
 from collections import deque
@@ -26,13 +25,13 @@ from typing import Literal, Self
 
 from mmfl import errors
 from mmfl.comparison.planned import Event, Failed, Planned, Step, firsts
-from mmfl.config import short
+from mmfl.config import find_script_part, short
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
-from mmfl.experiment import PROCESS, Experiment, Local
+from mmfl.experiment import Experiment, Local, job_needs
 from mmfl.runs import clear_beginning
 from mmfl.system import calls
 from mmfl.system.child import Child, Message, end
-from mmfl.system.memory import Need, refuse
+from mmfl.system.memory import refuse
 
 __all__ = ["Jobs", "in_order", "jobs_for", "sweep"]
 
@@ -57,12 +56,12 @@ def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
     if not todo:
         return 1
     if asked == "auto":
-        turns = math.ceil(len(todo) / (_workers(todo[0].experiment) or 1))
+        turns = math.ceil(len(todo) / (_count_workers(todo[0].experiment) or 1))
         jobs = math.ceil(len(todo) / turns)
     else:
         jobs = min(len(todo), asked)
     if asked != "auto":
-        refuse([Need(f"jobs = {jobs:,}", PROCESS, each=True)], workers=jobs)
+        refuse(job_needs(jobs), workers=jobs)
     if jobs > 1:
         for run in firsts(todo):
             obstacle = _obstacle(run.experiment)
@@ -80,19 +79,20 @@ def sweep(
 
     A mistake in a later variant is found before any runs; a run that fails leaves the others alone.
     """
-    workers = _workers(todo[0].experiment)
+    workers = _count_workers(todo[0].experiment)
     shares = [None if workers is None else _share(workers, jobs, n) for n in range(jobs)]
     order = in_order(todo)
     with _Crew(shares, data_dir) as crew:
         checks = _to_check(order, jobs)
-        bad = {number: said for number, said in crew.ask("check", checks) if "error" in said}
+        answers = crew.ask("check", checks)
+        bad = {number: answer for number, answer in answers if "error" in answer}
         if bad:
             raise _error(checks[min(bad)], bad[min(bad)])
-        for number, said in crew.ask("run", order):
-            yield order[number], _event(order[number], said)
+        for number, message in crew.ask("run", order):
+            yield order[number], _event(order[number], message)
 
 
-def _workers(experiment: Experiment) -> int | None:
+def _count_workers(experiment: Experiment) -> int | None:
     """How many the local engine has; None of any other."""
     settings = experiment.engine
     return settings.processes if isinstance(settings, Local) else None
@@ -119,9 +119,9 @@ def _to_check(order: Sequence[Planned], jobs: int) -> list[Planned]:
 def _obstacle(experiment: Experiment) -> str | None:
     """Why another process could not have this experiment."""
     text = experiment.to_toml()
-    lost = re.search(r'"(__main__:[^"]+)"', text)
+    lost = find_script_part(text)
     if lost:
-        return f"{lost[1]!r} is defined in the script that runs, where no other process finds it"
+        return f"{lost!r} is defined in the script that runs, where no other process finds it"
     try:
         again = Experiment.from_toml(text, allow_imports=True).to_toml()
     except ConfigError as error:
@@ -129,21 +129,21 @@ def _obstacle(experiment: Experiment) -> str | None:
     return None if again == text else "the experiment does not survive being written down"
 
 
-def _event(run: Planned, said: Message) -> Event:
+def _event(run: Planned, message: Message) -> Event:
     """What happened to a run, as its process tells it."""
-    if "error" in said:
-        return Failed(_error(run, said))
-    return None if "over" in said else Step(said["round"], said["metric"])
+    if "error" in message:
+        return Failed(_error(run, message))
+    return None if "over" in message else Step(message["round"], message["metric"])
 
 
-def _error(run: Planned, said: Message) -> MmflError | RuntimeError:
+def _error(run: Planned, message: Message) -> MmflError | RuntimeError:
     """What went wrong in another process, as if it had been here."""
-    message = f"{run.name}: {said['error']}"
-    if "kind" in said:
-        made: MmflError = getattr(errors, said["kind"])(message)
+    sentence = f"{run.name}: {message['error']}"
+    if "kind" in message:
+        made: MmflError = getattr(errors, message["kind"])(sentence)
         return made
-    error = RuntimeError(errors.one_line(message))
-    error.add_note(f"In the process that did the run:\n{said['trace']}")
+    error = RuntimeError(errors.one_line(sentence))
+    error.add_note(f"In the process that did the run:\n{message['trace']}")
     return error
 
 
@@ -180,8 +180,8 @@ class _Crew:
                 if place.busy is None and waiting:
                     self._give(place, do, waiting.popleft(), runs)
             for place, number, child in self._heard():
-                said = child.receive()
-                if said is None:
+                message = child.receive()
+                if message is None:
                     how = self._bury(place, child)
                     deaths[number] += 1
                     if do == "run":
@@ -190,13 +190,13 @@ class _Crew:
                         waiting.appendleft(number)
                         continue
                     why = f"it ended {LIVES} processes, of which the last {how}"
-                    said = {"over": True, "error": why, "kind": EngineError.__name__}
-                if "over" in said:
+                    message = {"over": True, "error": why, "kind": EngineError.__name__}
+                if "over" in message:
                     place.busy = None
-                if "warning" in said:
-                    warnings.warn(said["warning"], MmflWarning, stacklevel=2)
+                if "warning" in message:
+                    warnings.warn(message["warning"], MmflWarning, stacklevel=2)
                 else:
-                    yield number, said
+                    yield number, message
 
     def _give(self, place: _Place, do: str, number: int, runs: Sequence[Planned]) -> None:
         if place.child is not None and place.child.process.poll() is not None:

@@ -14,10 +14,11 @@ from mmfl.config.components import (
     Positive,
     Share,
     Text,
+    check_shares,
     component,
 )
 from mmfl.config.family import Family, dump, parse
-from mmfl.config.imports import OwnFunction, imports_allowed
+from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
 from mmfl.config.messages import problem, short
 from mmfl.config.schema import one_or_several
 from mmfl.config.toml import apply_set, read_file, read_toml
@@ -34,8 +35,10 @@ __all__ = [
     "Share",
     "Text",
     "apply_set",
+    "check_shares",
     "component",
     "dump",
+    "find_script_part",
     "imports_allowed",
     "one_or_several",
     "parse",

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, dataclass_transform
 import pydantic.dataclasses
 from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
 
-from mmfl.config.messages import sentence
+from mmfl.config.messages import sentence, short
 from mmfl.errors import ConfigError
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Positive",
     "Share",
     "Text",
+    "check_shares",
     "component",
 ]
 
@@ -39,6 +40,18 @@ NonNegative = Annotated[
 ]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Text = Annotated[str, Strict(), Field(min_length=1)]
+
+
+def check_shares(value: Any, rule: str) -> float | tuple[float, ...]:
+    """A number in [0, 1], or a list of one per client; `rule` says what the number must be."""
+    numbers = value if isinstance(value, list | tuple) else [value]
+    if not numbers or not all(map(_is_share, numbers)):
+        raise ValueError(f"must be {rule}, or a list of one per client, got {short(value)}")
+    return tuple(map(float, numbers)) if isinstance(value, list | tuple) else float(value)
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, Field))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +15,7 @@ from mmfl.config.messages import problem
 __all__ = [
     "OwnFunction",
     "are_imports_allowed",
+    "find_script_part",
     "get_import_path",
     "import_object",
     "imports_allowed",
@@ -58,6 +60,15 @@ def get_import_path(function: Any) -> str:
     if "<" in path or import_object(path) != function:  # a lambda, a function inside one, a method
         raise problem(f"{path!r} cannot be imported again; give a function of a module's own")
     return path
+
+
+def find_script_part(text: str) -> str | None:
+    """The first import path in JSON or TOML that names a part of the script that runs.
+
+    No other process can import it.
+    """
+    match = re.search(r'"(__main__:[^"]+)"', text)
+    return None if match is None else match[1]
 
 
 def import_object(path: str) -> Any:

@@ -8,7 +8,6 @@ order of the jobs, whoever was first.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.config import dump
+from mmfl.config import dump, find_script_part
 from mmfl.data import Arrays
 from mmfl.engines.pool import LATE, Message, Pool
 from mmfl.engines.shared_memory.arena import Arena
@@ -340,10 +339,10 @@ def _plain(experiment: Experiment) -> Message:
     for task in plain["tasks"]:
         task["dataset"] = "mapped"
         task.pop("local", None)
-    lost = re.search(r'"(__main__:[^"]+)"', json.dumps(plain))
+    lost = find_script_part(json.dumps(plain))
     if lost:
         raise EngineError(
-            f"{lost[1]!r} is defined in the script that runs, where workers cannot find it; "
+            f"{lost!r} is defined in the script that runs, where workers cannot find it; "
             'put it into a module of its own, or use engine.kind = "inline"'
         )
     return plain

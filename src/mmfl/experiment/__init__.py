@@ -4,7 +4,7 @@ from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, Engine, EngineConfig, Ids, Inline, Local
 from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
-from mmfl.experiment.footprint import PROCESS, Weighed, model_needs, worker_needs
+from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import differences
 from mmfl.experiment.loading import DataCache
 from mmfl.experiment.parts import (
@@ -23,7 +23,6 @@ from mmfl.experiment.stored import read_stored, read_table
 __all__ = [
     "BIDS",
     "ENGINES",
-    "PROCESS",
     "SCHEDULES",
     "Checkpoints",
     "Clients",
@@ -48,9 +47,11 @@ __all__ = [
     "Weighed",
     "differences",
     "fits_batched",
+    "job_needs",
     "model_needs",
     "read_stored",
     "read_table",
     "simulate",
+    "turn_needs",
     "worker_needs",
 ]

@@ -1,14 +1,16 @@
-"""What the models of an experiment certainly take, from sizes that are known before they are built.
+"""What an experiment certainly takes, from sizes that are known before anything is built.
+
+All forecasts of memory are here, but for data sets and bids, which are estimated where they are
+read and drawn (`mmfl.data.datasets`, `mmfl.market.bids_io`). `mmfl.system.memory` compares them
+with what there is; `mmfl.train.sizing` measures models.
 
 A process that trains holds, for each task, the weights twice (as they are, and as they began),
 their gradients and, with momentum, its buffer: 4 bytes each. Beside them there are the numbers of
 one batch: at least what the largest layer reads and writes, and in training what the layers keep
 for their gradients. The coordinator holds all weights and, while a task is aggregated,
 the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
-a task at once. Data, clients and bids are estimated where they are read and drawn
-(`mmfl.experiment.loading`, `mmfl.loop.population`, `mmfl.experiment.recruitment`). Mapped files are
-not counted: they lie on disk, where `mmfl.engines.shared_memory` reserves their space, and updates
-in memory only while there is enough.
+a task at once. Mapped files are not counted: they lie on disk, where `mmfl.engines.shared_memory`
+reserves their space, and updates in memory only while there is enough.
 """
 
 from __future__ import annotations
@@ -25,10 +27,16 @@ if TYPE_CHECKING:
     from mmfl.data import Arrays
     from mmfl.experiment import Experiment, Federation
 
-__all__ = ["PROCESS", "Weighed", "model_needs", "worker_needs"]
+__all__ = ["Weighed", "job_needs", "model_needs", "turn_needs", "worker_needs"]
 
-PROCESS = 100 << 20
-"""What a worker process takes before it has any model: Python, NumPy, torch."""
+_PROCESS = 100 << 20
+"""Bytes that a process of ours takes before it has any model: Python, NumPy, torch."""
+
+_TURN = 200
+"""Bytes that a turn takes at the coordinator, at least: its place, its assignment, its job."""
+
+_TURN_TASK = 9
+"""Bytes that a turn takes for each task: whether the client may train it, and its examples."""
 
 
 class Weighed(NamedTuple):
@@ -49,7 +57,24 @@ class Weighed(NamedTuple):
 
 def worker_needs(workers: int) -> list[Need]:
     """So many worker processes, before they have any model."""
-    return [Need(f"engine.workers = {workers:,}", PROCESS, each=True)]
+    return [Need(f"engine.workers = {workers:,}", _PROCESS, each=True)]
+
+
+def job_needs(jobs: int) -> list[Need]:
+    """So many runs at the same time, each in a process of its own, before they have any model."""
+    return [Need(f"jobs = {jobs:,}", _PROCESS, each=True)]
+
+
+def turn_needs(rate: float, active: int, tasks: int) -> list[Need]:
+    """The turns of a round.
+
+    Args:
+        rate: The share of clients that are active.
+        active: How many these are.
+        tasks: How many tasks there are.
+    """
+    what = f"clients.active = {rate:g}, which means {active:,} clients a round,"
+    return [Need(what, (_TURN + _TURN_TASK * tasks) * active)]
 
 
 def model_needs(
@@ -71,35 +96,35 @@ def model_needs(
     for column, task in enumerate(federation.tasks):
         if task not in weighed:
             continue
-        found = weighed[task]
+        size = weighed[task]
         copies = 4 if experiment.training(task).momentum else 3
-        what = f"task {task!r}: a model of {found.weights:,} weights"
-        needs.append(Need(what, 4 * copies * found.weights, each=True))
-        needs.append(Need(f"{what}, at the coordinator,", 4 * found.weights))
-        if found.answers:
+        what = f"task {task!r}: a model of {size.weights:,} weights"
+        needs.append(Need(what, 4 * copies * size.weights, each=True))
+        needs.append(Need(f"{what}, at the coordinator,", 4 * size.weights))
+        if size.answers:
             classes = f"{arrays[task].outputs:,}"
             what = (
                 f"task {task!r}: the table of {classes} x {classes} classes of kernel = 'batched'"
             )
-            needs.append(Need(what, 4 * found.answers, each=True))
+            needs.append(Need(what, 4 * size.answers, each=True))
         shards = held[held[:, column] > 0, column]
         shard = int(shards.min()) if len(shards) else 0
-        needs.append(_batch(experiment, task, found, shard, len(arrays[task].y_test)))
+        needs.append(_batch(experiment, task, size, shard, len(arrays[task].y_test)))
     if weighed:
         needs.append(_aggregation(experiment, federation, weighed))
     return needs
 
 
-def _batch(experiment: Experiment, task: str, found: Weighed, shard: int, tested: int) -> Need:
+def _batch(experiment: Experiment, task: str, size: Weighed, shard: int, tested: int) -> Need:
     """The larger of a training step and of a step of an evaluation."""
-    wanted, judging = experiment.training(task).batch_size, experiment.evaluate.batch_size
-    step, judged = min(wanted, shard), min(judging, tested)
-    train, judge = step * max(found.kept, found.layer), judged * found.layer
+    wanted, wanted_test = experiment.training(task).batch_size, experiment.evaluate.batch_size
+    step, test_step = min(wanted, shard), min(wanted_test, tested)
+    train, test = step * max(size.kept, size.layer), test_step * size.layer
     number = 2 if experiment.precision == "bf16" else 4  # bytes of one that layers compute
     what = f"task {task!r}: a batch of {step:,} (local.batch_size = {wanted:,})"
-    if judge > train:
-        what = f"task {task!r}: a batch of {judged:,} (evaluate.batch_size = {judging:,})"
-    return Need(what, number * max(train, judge), each=True)
+    if test > train:
+        what = f"task {task!r}: a batch of {test_step:,} (evaluate.batch_size = {wanted_test:,})"
+    return Need(what, number * max(train, test), each=True)
 
 
 def _aggregation(
@@ -118,7 +143,7 @@ def _aggregation(
     places = federation.able()
     able = len(federation.clients) if places is None else len(places)
     turns = -(-round(rate * able) // len(federation.tasks))  # of the task that has most
-    smallest = min(found.weights for found in weighed.values())
+    smallest = min(size.weights for size in weighed.values())
     kind = AGGREGATORS.kind_of(experiment.aggregator)
     what = f"aggregator.kind = {kind!r}, to which a task's updates ({turns:,}) come all at once,"
     return Need(what, sums.bytes + 4 * turns * smallest)

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import ArgsKwargs
 
-from mmfl.config import Count, Finite, NonNegative, Text, component, dump, short
+from mmfl.config import Count, Finite, NonNegative, Text, check_shares, component, dump, short
 from mmfl.data import (
     DATASETS,
     NORMALIZATIONS,
@@ -59,19 +59,11 @@ Remainder = Literal["keep", "drop"]
 Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
 
 
-def _active(value: Any) -> Any:
-    rates = value if isinstance(value, list | tuple) else [value]
-    if not rates or not all(_is_share(rate) for rate in rates):
-        raise ValueError(
-            f"must be a rate in (0, 1], or a list of one per client, got {short(value)}"
-        )
-    if not any(rates):
+def _active(value: Any) -> float | tuple[float, ...]:
+    rates = check_shares(value, "a rate in (0, 1]")
+    if rates == 0 or (isinstance(rates, tuple) and not any(rates)):
         raise ValueError(f"must be above 0, or nobody ever trains, got {short(value)}")
-    return tuple(map(float, rates)) if isinstance(value, list | tuple) else float(value)
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    return rates
 
 
 Active = Annotated[

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,9 @@ from mmfl.config import (
     NonNegative,
     Positive,
     Text,
+    check_shares,
     component,
     one_or_several,
-    short,
 )
 from mmfl.errors import did_you_mean
 from mmfl.faults.base import Misbehaviour
@@ -53,22 +54,9 @@ MISBEHAVIOURS = Family(
 Chance = Annotated[float, Strict(), Field(ge=0, le=1)]
 
 
-def _chances(value: Any) -> Any:
-    given = value if isinstance(value, list | tuple) else [value]
-    if not given or not all(map(_is_chance, given)):
-        raise ValueError(
-            f"must be a chance in [0, 1], or a list of one per client, got {short(value)}"
-        )
-    return tuple(map(float, given)) if isinstance(value, list | tuple) else float(value)
-
-
-def _is_chance(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
 Chances = Annotated[
     float | tuple[float, ...],
-    BeforeValidator(_chances),
+    BeforeValidator(partial(check_shares, rule="a chance in [0, 1]")),
     one_or_several(minimum=0, maximum=1),
 ]
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from mmfl.allocate import Assignments, View
 from mmfl.errors import NobodyError
-from mmfl.experiment import Federation
+from mmfl.experiment import Federation, turn_needs
 from mmfl.faults import Offenders, Quarantine
 from mmfl.loop.recruiting import RecruitedClients, recruit
 from mmfl.rng import stream
-from mmfl.system.memory import Need, refuse
+from mmfl.system.memory import refuse
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -25,9 +25,6 @@ __all__ = ["Population"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 NOBODY: Offenders = {}
-
-_TURN = 200
-"""Bytes that a turn takes at the coordinator, at least: its place, its assignment, its job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +70,7 @@ class Population:
                     f"clients.active = {rate:g} of {count} clients {who} leaves nobody active; "
                     "raise it"
                 )
-            what = f"clients.active = {rate:g}, which means {active:,} clients a round,"
-            refuse([Need(what, (_TURN + 9 * len(federation.tasks)) * active)])
+            refuse(turn_needs(rate, active, len(federation.tasks)))
         return cls(
             federation,
             experiment.seed,

@@ -24,7 +24,13 @@ from mmfl.market.budget_fair import BudgetFair, budget_fair
 from mmfl.market.by_rounds import max_min_fair_by_rounds
 from mmfl.market.gmm_fair import GMMFair, gmm_fair
 from mmfl.market.max_min_fair import MaxMinFair, max_min_fair
-from mmfl.market.recruitment import Fraction, Mechanism, Recruitment
+from mmfl.market.recruitment import (
+    Fraction,
+    Mechanism,
+    Recruitment,
+    has_budget,
+    replace_budget,
+)
 from mmfl.market.truthfulness import audit, best_response, contest, manipulability
 from mmfl.market.verify import (
     budget_violation,
@@ -59,6 +65,7 @@ __all__ = [
     "contest",
     "gmm_fair",
     "greedy_within_budget",
+    "has_budget",
     "is_budget_feasible",
     "is_individually_rational",
     "is_max_min_optimal",
@@ -70,6 +77,7 @@ __all__ = [
     "random_within_budget",
     "rationality_violation",
     "read_bids",
+    "replace_budget",
     "simulated_bids",
     "value_threshold",
     "write_awards",

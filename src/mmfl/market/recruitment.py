@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,15 @@ import numpy.typing as npt
 from mmfl.errors import InputError
 from mmfl.market.bids import Bids, Floats, Ints
 
-__all__ = ["Fraction", "Mechanism", "Recruitment", "Stop", "recruited"]
+__all__ = [
+    "Fraction",
+    "Mechanism",
+    "Recruitment",
+    "Stop",
+    "has_budget",
+    "recruited",
+    "replace_budget",
+]
 
 Stop = Literal["exhausted", "budget"]
 
@@ -97,6 +106,19 @@ class Mechanism(Protocol):
     def recruit(self, bids: npt.ArrayLike | Bids) -> Recruitment:
         """Who trains what for how much, given all bids."""
         ...
+
+
+def has_budget(mechanism: Mechanism) -> bool:
+    """Whether a mechanism has a budget that can be replaced."""
+    return dataclasses.is_dataclass(mechanism) and hasattr(mechanism, "budget")
+
+
+def replace_budget(mechanism: Mechanism, budget: float) -> Mechanism:
+    """The same mechanism with another budget; itself if it has none."""
+    if not has_budget(mechanism):
+        return mechanism
+    changed: Mechanism = dataclasses.replace(mechanism, budget=budget)  # type: ignore[type-var]
+    return changed
 
 
 def recruited(

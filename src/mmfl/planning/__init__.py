@@ -1,8 +1,8 @@
 """What-if planning: what an alpha and a budget will do, before anything is spent. Free of torch.
 
     import mmfl
-    found = mmfl.plan(experiment, alphas=[1, 3, 5], budgets=[10, 20], runs=["runs/first"])
-    found.at(3, 20).tasks["fashion"].clients.mean
+    prediction = mmfl.plan(experiment, alphas=[1, 3, 5], budgets=[10, 20], runs=["runs/first"])
+    prediction.at(3, 20).tasks["fashion"].clients.mean
 
 Planning is the round loop itself on an engine that trains nothing (`mmfl.planning.surrogate`).
 docs/planning.md says what it assumes, and how wrong it was.
@@ -14,13 +14,14 @@ from mmfl.planning.curves import Curve, PowerLaw, work_done
 from mmfl.planning.learning import DEFAULT_BETA, History, Learning, best_beta, scatter
 from mmfl.planning.outlook import Estimate, Outlook, Plan, Reach, Scenario
 from mmfl.planning.surrogate import Surrogate
-from mmfl.planning.whatif import Planning, plan
+from mmfl.planning.whatif import Knowledge, Planning, plan
 
 __all__ = [
     "DEFAULT_BETA",
     "Curve",
     "Estimate",
     "History",
+    "Knowledge",
     "Learning",
     "Outlook",
     "Plan",

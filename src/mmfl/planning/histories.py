@@ -18,11 +18,11 @@ from mmfl.objectives import METRICS
 from mmfl.planning.learning import History, Learning
 from mmfl.runs import RunStore, check_folder
 
-__all__ = ["Told", "histories_in", "learnt", "run_folders"]
+__all__ = ["RunFit", "fit_runs", "histories_in", "run_folders"]
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class RunFit:
     """What runs tell of an experiment's tasks.
 
     Attributes:
@@ -42,17 +42,17 @@ def run_folders(given: str | Path) -> list[Path]:
     check_folder(folder / "run.sqlite")
     if (folder / "run.sqlite").is_file() or not folder.is_dir():
         return [folder]
-    found = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
-    if not found:
+    runs = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
+    if not runs:
         raise StoreError(
             f"{str(folder)!r} holds no run (neither it nor its folders have run.sqlite)"
         )
-    return sorted(found)
+    return sorted(runs)
 
 
-def learnt(
+def fit_runs(
     experiment: Experiment, runs: Iterable[str | Path], *, beta: float | None = None
-) -> Told:
+) -> RunFit:
     """Read runs, finished or not, and fit how each task of the experiment learns.
 
     Args:
@@ -86,15 +86,15 @@ def learnt(
                 beta=beta,
             )
         except InputError:
-            said = "the run" if len(folders) == 1 else f"none of the {len(folders)} runs"
-            never = "never trained it" if len(folders) == 1 else "trained it"
-            raise InputError(f"run: task {task.name!r} has no curve: {said} {never}") from None
+            none = f"none of the {len(folders)} runs trained it"
+            why = "the run never trained it" if len(folders) == 1 else none
+            raise InputError(f"run: task {task.name!r} has no curve: {why}") from None
     notes = [
         f"Task {name} learns in the runs with another {' and '.join(dict.fromkeys(keys))} than in "
         "the experiment: its curve may be another."
         for name, keys in unlike.items()
     ]
-    return Told(folders, tasks, tuple(notes))
+    return RunFit(folders, tasks, tuple(notes))
 
 
 def _experiment_in(folder: Path) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
     with closing(RunStore.open(folder)) as store:
         known = {name: (number, kind) for number, name, kind, _ in store.tasks()}
         rows = _rows_by_task(store)
-        found = {}
+        histories = {}
         for task in experiment.tasks:
             wanted = METRICS.kind_of(task.metric)
             if task.name not in known:
@@ -151,21 +151,21 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
             if number not in rows:
                 raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
             clients, difficulty, metric = zip(*rows[number], strict=True)
-            found[task.name] = History(
+            histories[task.name] = History(
                 np.array(clients, np.int64), _floats(difficulty), _floats(metric)
             )
-    return found
+    return histories
 
 
 def _rows_by_task(store: RunStore) -> dict[int, list[tuple[Any, ...]]]:
     """From a task's number to clients, difficulty and metric (None if it is old) by round."""
-    found: dict[int, list[tuple[Any, ...]]] = {}
+    rows: dict[int, list[tuple[Any, ...]]] = {}
     for task, *values in store.rows(
         "SELECT task, clients, difficulty, CASE fresh WHEN 1 THEN metric END FROM round_task "
         "JOIN round USING (round) ORDER BY round"
     ):
-        found.setdefault(task, []).append(tuple(values))
-    return found
+        rows.setdefault(task, []).append(tuple(values))
+    return rows
 
 
 def _floats(values: Iterable[float | None]) -> Any:

@@ -103,7 +103,7 @@ class Learning:
 
     Attributes:
         beta: A round with n clients adds n^beta to the work.
-        told: Whether the runs told beta, or somebody did; else it is `DEFAULT_BETA`.
+        beta_known: Whether beta was given, or is what the runs tell; else it is `DEFAULT_BETA`.
         hardness: The difficulty f_s over work.
         shortfall: The metric over work, times -1 where higher is better: so it falls.
         records: By run, the best of it so far, which decides when a target is reached for the first
@@ -112,7 +112,7 @@ class Learning:
     """
 
     beta: float
-    told: bool
+    beta_known: bool
     hardness: Curve
     shortfall: Curve | None
     records: tuple[Curve, ...]
@@ -138,8 +138,8 @@ class Learning:
         known = [h for h in histories if h.crowd > 0 and np.isfinite(h.difficulty).any()]
         if not known:
             raise InputError("the task was never trained")
-        told = beta if beta is not None else best_beta(known)
-        beta = DEFAULT_BETA if told is None else told
+        fitted = beta if beta is not None else best_beta(known)
+        beta = DEFAULT_BETA if fitted is None else fitted
         x, y = (np.concatenate(part) for part in zip(*(h.points(beta) for h in known), strict=True))
         sign, floor = (-1.0, -bounds[1]) if better == "higher" else (1.0, bounds[0])
         measured = [(work_done(h.clients, beta), sign * h.metric) for h in known]
@@ -151,7 +151,7 @@ class Learning:
             shortfall = Curve.fit(u, v, floor=floor)
         records = tuple(Curve.fit(u, np.minimum.accumulate(v), floor=floor) for u, v in measured)
         hardness = Curve.fit(x, y, floor=0.0)
-        return cls(beta, told is not None, hardness, shortfall, records, better)
+        return cls(beta, fitted is not None, hardness, shortfall, records, better)
 
     def beyond(self, work: float) -> bool:
         """Whether no run has done as much work: what is said of it is extrapolated."""
@@ -173,7 +173,7 @@ class Learning:
         Args:
             target: The metric to reach.
             work: U.
-            like: Which run's luck it has; runs take turns.
+            like: Which run it is like; runs take turns.
         """
         if not self.records:
             return False

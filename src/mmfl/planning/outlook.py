@@ -162,10 +162,10 @@ class Plan:
 
     def data(self) -> dict[str, Any]:
         """As JSON has it: what is not known, or is never, is None; an infinite alpha is "inf"."""
-        found = asdict(self)
-        found["runs"] = [str(folder) for folder in self.runs]
-        for scenario in found["scenarios"]:
+        table = asdict(self)
+        table["runs"] = [str(folder) for folder in self.runs]
+        for scenario in table["scenarios"]:
             if scenario["alpha"] == math.inf:
                 scenario["alpha"] = "inf"
-        plain: dict[str, Any] = no_nan(found)
+        plain: dict[str, Any] = no_nan(table)
         return plain

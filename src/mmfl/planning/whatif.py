@@ -4,41 +4,60 @@ Every scenario (an alpha and a budget) is drawn several times. A draw is the rou
 `mmfl.rounds` on a `Surrogate`: the auction is held, clients are active, the allocator allocates,
 faults happen; only training is replaced, by what is known of the tasks. The federation (who holds
 what) is the experiment's own; everything else is drawn anew: simulated bids, activity, allocation,
-faults. Scenarios share their draws' seeds, so that differences between them are not luck.
+faults. Scenarios share their draws' seeds, so that differences between them are not chance.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from mmfl.errors import InputError, MmflWarning, NobodyError
 from mmfl.experiment import DataCache, Experiment, Federation, simulate
 from mmfl.loop import Population, RecruitedClients, recruit, rounds
-from mmfl.planning.asked import (
-    budget_of,
-    difficulties,
-    refuse_beta,
-    targets_of,
-    with_alpha,
-    with_other_budget,
-)
-from mmfl.planning.gathering import Auctioned, Trial, gathered
-from mmfl.planning.histories import learnt
+from mmfl.planning.histories import fit_runs
 from mmfl.planning.learning import DEFAULT_BETA, Learning
+from mmfl.planning.options import (
+    check_beta,
+    check_difficulties,
+    check_draws,
+    find_budget,
+    find_targets,
+    set_alpha,
+    set_budget,
+)
 from mmfl.planning.outlook import Plan, Source
-from mmfl.planning.surrogate import Fixed, Surrogate, Tutor, rehearsed, work_of
+from mmfl.planning.scenarios import summarize_trials
+from mmfl.planning.surrogate import Fixed, Surrogate, Tutor, rehearsed
+from mmfl.planning.trials import Auction, Tally, Trial
 from mmfl.rng import stream
 
-__all__ = ["DRAWS", "Planning", "plan"]
+__all__ = ["DRAWS", "Knowledge", "Planning", "plan"]
 
 DRAWS = 50
+
+Watch = Callable[[Iterable[Trial], int], Iterable[Trial]]
+"""From trials and their number to the same trials, one after the other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """How hard the tasks are.
+
+    Attributes:
+        source: Where that comes from.
+        tutors: By task, what is known of it.
+        runs: The run directories that were read.
+        notes: What a person should know.
+    """
+
+    source: Source
+    tutors: Mapping[str, Tutor]
+    runs: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,85 +67,20 @@ class Planning:
     Attributes:
         experiment: What is planned.
         federation: Who holds what: the experiment's own, in every draw.
-        tutors: By task, what is known of how hard it is.
-        source: Where that comes from.
+        knowledge: How hard the tasks are.
         targets: By task, the metric to reach; tasks without one are left out.
         alphas: None = as it is.
         budgets: None = as it is.
         draws: Of each scenario.
-        runs: The run directories that were read.
-        notes: What a person should know.
     """
 
     experiment: Experiment
     federation: Federation
-    tutors: Mapping[str, Tutor]
-    source: Source
+    knowledge: Knowledge
     targets: Mapping[str, float]
     alphas: tuple[float | None, ...]
     budgets: tuple[float | None, ...]
     draws: int
-    runs: tuple[Path, ...]
-    notes: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        experiment: Experiment,
-        *,
-        alphas: Sequence[float] = (),
-        budgets: Sequence[float] = (),
-        runs: Sequence[str | Path] = (),
-        difficulty: Mapping[str, float] | None = None,
-        targets: float | Mapping[str, float] | None = None,
-        beta: float | None = None,
-        draws: int = DRAWS,
-        data_dir: str | Path | None = None,
-    ) -> Planning:
-        """Check what is asked, read the runs, and share the data out; see `plan`."""
-        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-            raise InputError(f"draws must be a whole number >= 1, got {draws!r}")
-        if runs and difficulty is not None:
-            raise InputError("difficulty and runs both say how hard tasks are; give one of them")
-        refuse_beta(beta, bool(runs))
-        for alpha in alphas:
-            with_alpha(experiment, alpha)
-        for budget in budgets:
-            with_other_budget(experiment, budget)
-        names = [task.name for task in experiment.tasks]
-        source: Source = "runs" if runs else "equal" if difficulty is None else "difficulty"
-        notes: tuple[str, ...] = ()
-        folders: tuple[Path, ...] = ()
-        tutors: Mapping[str, Tutor]
-        if runs:
-            told = learnt(experiment, runs, beta=beta)
-            tutors, folders = told.tasks, told.folders
-            notes = (*told.notes, *_about_beta(told.tasks))
-        elif difficulty is not None:
-            tutors = {task: Fixed(f) for task, f in difficulties(difficulty, names).items()}
-        else:
-            tutors = {task: Fixed(1.0) for task in names}
-            if hasattr(experiment.allocator, "alpha"):
-                notes = (
-                    "All tasks count as equally hard, so alpha makes no difference: give a "
-                    "finished run, or how hard they are.",
-                )
-        if experiment.faults is not None and experiment.faults.clients:
-            notes += ("What hostile clients do to the models is not planned, only their turns.",)
-        place = None if data_dir is None else Path(data_dir)
-        resolved = experiment.resolved()
-        return cls(
-            experiment=experiment,
-            federation=simulate(resolved, DataCache(place).arrays(resolved)),
-            tutors=tutors,
-            source=source,
-            targets=targets_of(experiment, targets, bool(runs)),
-            alphas=tuple(dict.fromkeys(alphas)) or (None,),
-            budgets=tuple(dict.fromkeys(budgets)) or (None,),
-            draws=draws,
-            runs=folders,
-            notes=notes,
-        )
 
     @property
     def steps(self) -> int:
@@ -138,36 +92,39 @@ class Planning:
         for draw in range(self.draws):
             seed = int(stream(self.experiment.seed, "plan", draw).integers(2**63))
             for budget in self.budgets:
-                base = rehearsed(with_other_budget(self.experiment, budget), seed)
-                population, recruited = _recruited(base, self.federation)
+                base = rehearsed(set_budget(self.experiment, budget), seed)
+                population, recruited = _recruit(base, self.federation)
                 for alpha in self.alphas:
-                    yield self._trial(draw, with_alpha(base, alpha), population, recruited)
+                    yield self._try(draw, set_alpha(base, alpha), population, recruited)
 
-    def gathered(self, trials: Iterable[Trial]) -> Plan:
+    def summarize(self, trials: Iterable[Trial]) -> Plan:
         """The plan that trials make."""
-        found = tuple(trials)
-        notes = self.notes
-        settings = self.experiment.recruitment
-        stops = settings is not None and settings.empty == "stop"
-        if stops and any(
-            trial.auction is not None and trial.auction.left_out.any() for trial in found
-        ):
-            notes += (
-                "Where a task recruits nobody it is left out here; with recruitment.empty = "
-                '"stop", as the experiment has it, such a run does not begin.',
-            )
+        trials = tuple(trials)
+        tasks, tutors = self.federation.tasks, self.knowledge.tutors
         return Plan(
-            scenarios=gathered(found, self.federation.tasks, self.targets, self.source),
+            scenarios=summarize_trials(trials, tasks, self.targets, self.knowledge.source),
             rounds=self.experiment.rounds,
             draws=self.draws,
-            tasks=self.federation.tasks,
-            source=self.source,
-            runs=self.runs,
-            beta={t: x.beta for t, x in self.tutors.items() if isinstance(x, Learning)},
-            notes=notes,
+            tasks=tasks,
+            source=self.knowledge.source,
+            runs=self.knowledge.runs,
+            beta={task: t.beta for task, t in tutors.items() if isinstance(t, Learning)},
+            notes=(*self.knowledge.notes, *self._notes(trials)),
         )
 
-    def _trial(
+    def _notes(self, trials: Iterable[Trial]) -> Iterator[str]:
+        experiment = self.experiment
+        if experiment.faults is not None and experiment.faults.clients:
+            yield "What hostile clients do to the models is not planned, only their turns."
+        stops = experiment.recruitment is not None and experiment.recruitment.empty == "stop"
+        auctions = [trial.auction for trial in trials if trial.auction is not None]
+        if stops and any(auction.left_out.any() for auction in auctions):
+            yield (
+                "Where a task recruits nobody it is left out here; with recruitment.empty = "
+                '"stop", as the experiment has it, such a run does not begin.'
+            )
+
+    def _try(
         self,
         draw: int,
         experiment: Experiment,
@@ -175,53 +132,22 @@ class Planning:
         recruited: RecruitedClients | None,
     ) -> Trial:
         """One draw of one scenario, from the auction to the last round."""
-        tasks = self.federation.tasks
-        S = len(tasks)
-        turns, starved = np.zeros(S), np.zeros(S)
-        reached, beyond = np.full(S, math.inf), np.full(S, math.inf)
-        difficulty, metric = np.full(S, math.nan), np.full(S, math.nan)
-        active = 0
+        tasks, tutors = self.federation.tasks, self.knowledge.tutors
+        tally = Tally(tasks, tutors, self.targets, draw)
         if population is None:
-            starved += experiment.rounds
+            tally.skip_rounds(experiment.rounds)
         else:
-            engine = Surrogate(experiment, self.federation, self.tutors)
+            engine = Surrogate(experiment, self.federation, tutors)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MmflWarning)  # of tasks left out: they are counted
                 for state, record in rounds(experiment, engine=engine, population=population):
-                    active += record.active
-                    for s, task in enumerate(tasks):
-                        turns[s] += record.clients[task]
-                        starved[s] += not record.clients[task]
-                        work = work_of(state.params[task])
-                        if beyond[s] == math.inf and self._is_beyond(task, work):
-                            beyond[s] = record.round
-                        if reached[s] == math.inf and self._has_reached(task, work, draw):
-                            reached[s] = record.round
-                difficulty = np.array([record.difficulty[task] for task in tasks])
-                metric = np.array([record.metric[task] for task in tasks])
-        return Trial(
+                    tally.add_round(record, state.params)
+        return tally.make_trial(
             alpha=getattr(experiment.allocator, "alpha", None),
-            budget=budget_of(experiment),
-            active=active / experiment.rounds,
-            clients=turns / experiment.rounds,
-            share=turns / max(turns.sum(), 1.0),
-            starved=starved / experiment.rounds,
-            auction=None if experiment.recruitment is None else _auction(recruited, tasks),
-            difficulty=difficulty,
-            metric=metric,
-            reached=reached,
-            beyond=beyond,
+            budget=find_budget(experiment),
+            auction=None if experiment.recruitment is None else Auction.of(recruited, tasks),
+            rounds=experiment.rounds,
         )
-
-    def _is_beyond(self, task: str, work: float) -> bool:
-        tutor = self.tutors[task]
-        return isinstance(tutor, Learning) and tutor.beyond(work)
-
-    def _has_reached(self, task: str, work: float, draw: int) -> bool:
-        tutor, target = self.tutors[task], self.targets.get(task)
-        if target is None or not isinstance(tutor, Learning):
-            return False
-        return tutor.reached(target, work, like=draw)
 
 
 def plan(
@@ -235,6 +161,7 @@ def plan(
     beta: float | None = None,
     draws: int = DRAWS,
     data_dir: str | Path | None = None,
+    watch: Watch | None = None,
 ) -> Plan:
     """What to expect of alphas and budgets: clients, take-up, spend, starving, rounds to a target.
 
@@ -251,22 +178,70 @@ def plan(
             they had different numbers of clients, else 0.25.
         draws: How many times each alpha and budget is drawn.
         data_dir: Folder of npz files; by default what MMFL_DATA says.
+        watch: To show progress: gets the trials and how many there are, and yields each of them.
     """
-    planning = Planning.of(
-        experiment,
-        alphas=alphas,
-        budgets=budgets,
-        runs=runs,
-        difficulty=difficulty,
-        targets=targets,
-        beta=beta,
+    check_draws(draws)
+    if runs and difficulty is not None:
+        raise InputError("difficulty and runs both say how hard tasks are; give one of them")
+    check_beta(beta, bool(runs))
+    for alpha in alphas:
+        set_alpha(experiment, alpha)
+    for budget in budgets:
+        set_budget(experiment, budget)
+    planning = Planning(
+        experiment=experiment,
+        knowledge=_know(experiment, runs, difficulty, beta),
+        targets=find_targets(experiment, targets, bool(runs)),
+        federation=_simulate(experiment, data_dir),
+        alphas=tuple(dict.fromkeys(alphas)) or (None,),
+        budgets=tuple(dict.fromkeys(budgets)) or (None,),
         draws=draws,
-        data_dir=data_dir,
     )
-    return planning.gathered(planning.trials())
+    trials = planning.trials()
+    return planning.summarize(trials if watch is None else watch(trials, planning.steps))
 
 
-def _recruited(
+def _know(
+    experiment: Experiment,
+    runs: Sequence[str | Path],
+    difficulty: Mapping[str, float] | None,
+    beta: float | None,
+) -> Knowledge:
+    """How hard the tasks are: from runs, as given, or all the same."""
+    names = [task.name for task in experiment.tasks]
+    if runs:
+        fit = fit_runs(experiment, runs, beta=beta)
+        notes = (*fit.notes, *_note_beta(fit.tasks))
+        return Knowledge("runs", fit.tasks, fit.folders, notes)
+    if difficulty is not None:
+        given = check_difficulties(difficulty, names)
+        return Knowledge("difficulty", {task: Fixed(f) for task, f in given.items()})
+    alike = (
+        "All tasks count as equally hard, so alpha makes no difference: give a finished run, or "
+        "how hard they are."
+    )
+    has_alpha = hasattr(experiment.allocator, "alpha")
+    return Knowledge("equal", dict.fromkeys(names, Fixed(1.0)), notes=(alike,) if has_alpha else ())
+
+
+def _note_beta(tasks: Mapping[str, Learning]) -> tuple[str, ...]:
+    """A sentence where beta is not what the runs tell."""
+    if all(learning.beta_known for learning in tasks.values()):
+        return ()
+    return (
+        "These runs do not tell how much more a round with more clients is worth (it takes runs "
+        f"with other numbers of clients in a round): n clients count as n^{DEFAULT_BETA:g}.",
+    )
+
+
+def _simulate(experiment: Experiment, data_dir: str | Path | None) -> Federation:
+    """The federation of the experiment itself."""
+    resolved = experiment.resolved()
+    folder = None if data_dir is None else Path(data_dir)
+    return simulate(resolved, DataCache(folder).arrays(resolved))
+
+
+def _recruit(
     experiment: Experiment, federation: Federation
 ) -> tuple[Population | None, RecruitedClients | None]:
     """Who may train what, None if nobody may; and what the auction decided, if it did."""
@@ -279,21 +254,3 @@ def _recruited(
             return None, recruit(experiment, federation)
         return None, None
     return population, population.recruited
-
-
-def _auction(recruited: RecruitedClients | None, tasks: Sequence[str]) -> Auctioned:
-    """An auction in numbers; None recruited nobody."""
-    if recruited is None:
-        return Auctioned(np.zeros(len(tasks)), np.zeros(len(tasks)), np.ones(len(tasks), np.bool_))
-    outcome, left = recruited.outcome, recruited.left_out
-    return Auctioned(outcome.take_up, outcome.spend, np.array([task in left for task in tasks]))
-
-
-def _about_beta(tasks: Mapping[str, Learning]) -> tuple[str, ...]:
-    """Where beta is not what the runs tell, that is said."""
-    if all(learning.told for learning in tasks.values()):
-        return ()
-    return (
-        "These runs do not tell how much more a round with more clients is worth (it takes runs "
-        f"with other numbers of clients in a round): n clients count as n^{DEFAULT_BETA:g}.",
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mmfl.report.curves import Curves
+from mmfl.report.grid import Cell, Column, Grid, make_text, markdown_table
 from mmfl.report.remarks import Remark, failed_runs, remarks
 from mmfl.report.statistics import (
     Paired,
@@ -17,8 +18,11 @@ from mmfl.report.tables import Differences, Results, data, quantities
 from mmfl.report.words import amount, amounts, counts, number, thinned
 
 __all__ = [
+    "Cell",
+    "Column",
     "Curves",
     "Differences",
+    "Grid",
     "Paired",
     "Remark",
     "Results",
@@ -29,6 +33,8 @@ __all__ = [
     "counts",
     "data",
     "failed_runs",
+    "make_text",
+    "markdown_table",
     "number",
     "paired",
     "quantities",

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
 
 from mmfl.errors import InputError
-from mmfl.report.grid import GAP, LABEL, Cell, grid, markdown_table
+from mmfl.report.grid import Cell, Column, Grid, make_text, markdown_table
 from mmfl.report.remarks import MARK, Remark, as_data, marked, remarks
 from mmfl.report.statistics import (
     OVERALL,
@@ -32,7 +29,7 @@ from mmfl.report.statistics import (
     sharing_seeds,
     spread,
 )
-from mmfl.report.words import broken, escaped, number
+from mmfl.report.words import escaped, number
 
 __all__ = ["Differences", "Results", "data", "quantities"]
 
@@ -65,21 +62,17 @@ class Results:
         self._rows = [list(row) for row in zip(*columns, strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        plain = console.color_system is None
-        names = self._names
+        stars = console.color_system is None
         labels = [_label(quantity) for quantity in self._quantities]
-        wide = grid(names, labels, self._rows, options.max_width, plain=plain)
-        if len(self._variants[0].tasks) <= _MANY_TASKS and len(wide) == 1:
-            yield wide[0]
+        by_variant = _grid(self._names, labels, self._rows)
+        few_tasks = len(self._variants[0].tasks) <= _MANY_TASKS
+        if few_tasks and len(by_variant.tables(options.max_width, stars=stars)) == 1:
+            yield by_variant
         else:
-            turned = [list(row) for row in zip(*self._rows, strict=True)]
-            tables = grid(labels, names, turned, options.max_width, plain=plain)
-            for place, table in enumerate(tables):
-                yield from ([""] if place else [])
-                yield table
-        yield Text(self._note("*" if plain else "Bold"), style="dim")
+            yield _grid(labels, self._names, list(zip(*self._rows, strict=True)))
+        yield make_text(self._note("*" if stars else "Bold"), "dim")
         for remark in self._about:
-            yield Text(remark.line, style="bold" if remark.serious else "dim")
+            yield make_text(remark.line, "bold" if remark.serious else "dim")
 
     def markdown(self) -> str:
         """As a table of GitHub's Markdown, a line that explains it, and the remarks."""
@@ -145,37 +138,22 @@ class Differences:
         ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        plain = console.color_system is None
-        last = broken(f"{self._first} better in", 14)
-        titles: list[tuple[str, Literal["left", "right"]]]
-        titles = [("", "left"), ("difference", "right"), ("95% interval", "right"), (last, "left")]
-        rows = [
-            [
-                [
-                    Text(_label(one.quantity)),
-                    Cell(_signed(one.mean, one), _clear(one)).rich(plain=plain),
-                    Text(_interval(one)),
-                    Text(_seeds(one)),
-                ]
-                for one in found
-            ]
-            for _, found in self._others
+        pairs = [pair for _, of_variant in self._others for pair in of_variant]
+        names = [
+            name if number == 0 else ""
+            for name, of_variant in self._others
+            for number in range(len(of_variant))
         ]
-        widths = [
-            max(*map(len, title.split("\n")), *(len(row[at]) for block in rows for row in block))
-            for at, (title, _) in enumerate(titles)
+        better = Column.of(f"{self._first} better in", map(_seeds, pairs), "left")
+        columns = [
+            Column.of("", names, "left"),
+            Column.of("", [_label(pair.quantity) for pair in pairs], "left"),
+            Column("difference", [_difference(pair) for pair in pairs]),
+            Column.of("95% interval", map(_interval, pairs)),
+            better.break_title(14),
         ]
-        room = options.max_width - sum(widths) - GAP * len(widths)
-        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
-        table.add_column("", no_wrap=True)
-        for (title, side), width in zip(titles, widths, strict=True):
-            table.add_column(Text(title, justify=side), justify=side, no_wrap=True, min_width=width)
-        for (name, _), block in zip(self._others, rows, strict=True):
-            lines = broken(name, max(10, min(room, LABEL))).split("\n")
-            for line, row in zip_longest(lines, block, fillvalue=None):
-                table.add_row(Text(line or ""), *(row or []))
-        yield table
-        yield Text(self._note("*" if plain else "Bold"), style="dim")
+        yield Grid(columns, repeat=2)
+        yield make_text(self._note("*" if console.color_system is None else "Bold"), "dim")
 
     def markdown(self) -> str:
         """As a table of GitHub's Markdown, and a line that explains it."""
@@ -185,24 +163,24 @@ class Differences:
             [
                 escaped(name),
                 escaped(_label(one.quantity)),
-                Cell(_signed(one.mean, one), _clear(one)).markdown(),
+                _difference(one).markdown(),
                 _interval(one),
                 _seeds(one),
             ]
-            for name, found in self._others
-            for one in found
+            for name, pairs in self._others
+            for one in pairs
         ]
         return f"{markdown_table(head, rows, left=2)}\n{escaped(self._note('Bold'))}\n"
 
     def _note(self, mark: str) -> str:
         note = f"Each minus {self._first} with the same seed; mean over seeds, Student's t."
-        if any(_clear(one) for _, found in self._others for one in found):
+        if any(_clear(one) for _, pairs in self._others for one in pairs):
             note += f" {mark}: the interval leaves out 0."
-        if any(len({len(one.seeds) for one in found}) > 1 for _, found in self._others):
+        if any(len({len(one.seeds) for one in pairs}) > 1 for _, pairs in self._others):
             note += " Where fewer seeds are counted, the others have no such number."
         if self._serious:
             note += f" {MARK}: see the remarks on the results."
-        if any(one.quantity.better == "lower" for _, found in self._others for one in found):
+        if any(one.quantity.better == "lower" for _, pairs in self._others for one in pairs):
             note += " ↓: lower is better."
         return note + self._steps
 
@@ -254,6 +232,12 @@ def quantities(variant: Variant, target: float | None = None) -> list[Quantity]:
     return [*tasks, *OVERALL, *([] if target is None else [rounds_to(target)])]
 
 
+def _grid(names: Sequence[str], titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Grid:
+    """A row for each name, a column for each title."""
+    columns = map(Column, titles, zip(*rows, strict=True))
+    return Grid([Column.of("", names, "left"), *columns])
+
+
 def _label(quantity: Quantity) -> str:
     return quantity.label + " ↓" * (quantity.better == "lower")
 
@@ -274,28 +258,32 @@ def _column(variants: Sequence[Variant], quantity: Quantity, sound: Sequence[boo
 
     Those that are not `sound`, since runs or tasks of theirs failed, are out of the competition.
     """
-    found = [spread(variant.values(quantity).values()) for variant in variants]
+    spreads = [spread(variant.values(quantity).values()) for variant in variants]
     counts = [len(variant.seeds) for variant in variants]
     sign = 1 if quantity.better == "higher" else -1
     ranks = [
         (one.n / count, sign * round(one.mean, quantity.decimals)) if one.n else (0.0, 0.0)
-        for one, count in zip(found, counts, strict=True)
+        for one, count in zip(spreads, counts, strict=True)
     ]
     rivals = [rank for rank, fit in zip(ranks, sound, strict=True) if fit] or ranks
     best, differ = max(rivals), min(rivals) < max(rivals)
     return [
         Cell(_spread(one, count, quantity), fit and differ and rank == best)
-        for one, count, rank, fit in zip(found, counts, ranks, sound, strict=True)
+        for one, count, rank, fit in zip(spreads, counts, ranks, sound, strict=True)
     ]
 
 
-def _spread(found: Spread, seeds: int, quantity: Quantity) -> str:
-    if not found.n:
+def _spread(values: Spread, seeds: int, quantity: Quantity) -> str:
+    if not values.n:
         return "never" if quantity.counts_rounds else "-"
-    text = number(found.mean, quantity.decimals)
-    if not math.isnan(found.sd):
-        text += f" ±{number(found.sd, quantity.decimals)}"
-    return text if found.n == seeds else f"{text} {found.n}/{seeds}"
+    text = number(values.mean, quantity.decimals)
+    if not math.isnan(values.sd):
+        text += f" ±{number(values.sd, quantity.decimals)}"
+    return text if values.n == seeds else f"{text} {values.n}/{seeds}"
+
+
+def _difference(pair: Paired) -> Cell:
+    return Cell(_signed(pair.mean, pair), _clear(pair))
 
 
 def _signed(value: float, pair: Paired) -> str:
@@ -320,11 +308,11 @@ def _clear(pair: Paired) -> bool:
 
 def _plain(variant: Variant, quantity: Quantity) -> dict[str, Any]:
     values = variant.values(quantity)
-    found = spread(values.values())
+    whole = spread(values.values())
     return {
-        "mean": _known(found.mean),
-        "sd": _known(found.sd),
-        "n": found.n,
+        "mean": _known(whole.mean),
+        "sd": _known(whole.sd),
+        "n": whole.n,
         "values": [_known(value) for value in values.values()],
     }
 

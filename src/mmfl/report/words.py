@@ -6,6 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 
+from rich.cells import cell_len, chop_cells
+
+from mmfl.errors import printable
+
 __all__ = ["amount", "amounts", "broken", "counts", "escaped", "number", "thinned"]
 
 
@@ -75,7 +79,9 @@ def counts(values: Sequence[float], decimals: int = 2) -> list[str]:
 
 
 def broken(name: str, width: int) -> str:
-    r"""A name in lines of at most `width` characters, broken after punctuation where it can be.
+    r"""A name in lines of at most `width` cells, broken after punctuation where it can be.
+
+    A cell is the room of one letter on a terminal; a Chinese character takes two.
 
     >>> broken("allocator.kind=round_robin", 16)
     'allocator.kind=\nround_robin'
@@ -88,13 +94,13 @@ _WEAKER = (r"[\s,;]", r"[=:]", r"[./]", r"[_+-]", r"")
 
 
 def _lines(text: str, width: int, marks: tuple[str, ...]) -> list[str]:
-    if len(text.rstrip()) <= width:
+    if cell_len(text.rstrip()) <= width:
         return [text]
     if not marks[0]:
-        return [text[at : at + width] for at in range(0, len(text), width)]
+        return chop_cells(text, width)
     lines = [""]
     for piece in re.split(rf"(?<={marks[0]})", text):
-        if len((lines[-1] + piece).rstrip()) <= width:
+        if cell_len((lines[-1] + piece).rstrip()) <= width:
             lines[-1] += piece
         else:
             lines += _lines(piece, width, marks[1:])
@@ -102,8 +108,8 @@ def _lines(text: str, width: int, marks: tuple[str, ...]) -> list[str]:
 
 
 def escaped(name: str) -> str:
-    """A name as it may stand in Markdown."""
-    return re.sub(r"([\\|*<>`\[\]])", r"\\\1", " ".join(name.split()))
+    """A name as it may stand in Markdown; control characters are shown."""
+    return re.sub(r"([\\|*<>`\[\]])", r"\\\1", printable(" ".join(name.split())))
 
 
 def thinned(budgets: Sequence[float], most: int) -> list[float]:
@@ -116,8 +122,8 @@ def thinned(budgets: Sequence[float], most: int) -> list[float]:
         return list(budgets)
     unit = 10.0 ** math.floor(math.log10(budgets[-1] / most))
     for step in (unit, 2 * unit, 5 * unit, 10 * unit, 20 * unit):
-        found = [b for b in budgets if math.isclose(b / step, round(b / step))]
-        if 0.7 * most <= len(found) <= most:
-            return found
+        multiples = [b for b in budgets if math.isclose(b / step, round(b / step))]
+        if 0.7 * most <= len(multiples) <= most:
+            return multiples
     last = len(budgets) - 1
     return [budgets[round(place * last / (most - 1))] for place in range(most)]

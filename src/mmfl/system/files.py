@@ -205,12 +205,14 @@ def write_whole(path: Path, content: bytes, *, sync: bool = True) -> None:
 def write_file(path: Path, content: bytes) -> None:
     """Write a file in a folder of the user's, as a whole; one that is there is replaced.
 
+    Folders that are missing are made.
     Unlike that of `write_whole`, the temporary file has a random name: nothing of the user's is
     ever in its place. A link stays a link; a device or a pipe is written to as it is.
     """
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
+    make_folders(path.parent)
     target = Path(os.path.realpath(path))
     part = _random_part(target)
     write_new(part, content)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
+from mmfl.cli.views.console import open_console
 from mmfl.market import SLACK
-from mmfl.report import amount, amounts, counts, thinned
+from mmfl.report import Column, Grid, amount, amounts, counts, make_text, thinned
 
 if TYPE_CHECKING:
     from mmfl.market import Recruitment
@@ -25,62 +24,13 @@ __all__ = [
     "outcome_data",
     "progress",
     "show_audit",
-    "show_columns",
     "show_contest",
     "show_outcome",
-    "terminal",
 ]
 
 T = TypeVar("T")
 
-
 _BUDGETS = 12  # rows of a table of budgets, at most
-
-
-def terminal() -> Console:
-    """Standard output; where it is no terminal, wide enough for every table."""
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
-
-
-def show_columns(
-    console: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], *, names: bool = True
-) -> None:
-    """A table: a column of names (cut if there is no room) or numbers, and columns of numbers.
-
-    Numbers are never cut; columns that do not fit beside each other come below.
-    """
-    cells = [[*column] for column in zip(*rows, strict=True)]
-    heads = [title.split("\n") for title in titles]
-    widths = [max(map(cell_len, (*h, *c))) for h, c in zip(heads, cells, strict=True)]
-    room = console.width - 1
-    widths[0] = min(widths[0], max(room - sum(w + 2 for w in widths[1:]), 12))
-    place = 1
-    while place < len(widths):
-        end = place + 1
-        while end < len(widths) and widths[0] + sum(w + 2 for w in widths[place : end + 1]) <= room:
-            end += 1
-        shown = [0, *range(place, end)]
-        tall = max(len(heads[at]) for at in shown)
-        top = [[*[""] * (tall - len(head)), *head] for head in heads]
-        lines = [[top[at][level] for at in shown] for level in range(tall)]
-        lines += [[row[at] for at in shown] for row in rows]
-        for number, line in enumerate(lines):
-            first = line[0] if cell_len(line[0]) <= widths[0] else _cut(line[0], widths[0])
-            pad = " " * (widths[0] - cell_len(first))
-            numbers = "".join(
-                text.rjust(widths[at] + 2) for text, at in zip(line[1:], shown[1:], strict=True)
-            )
-            text = (first + pad if names else pad + first) + numbers
-            console.print(text.rstrip(), style="bold" if number < tall else None, soft_wrap=True)
-        place = end
-        if place < len(widths):
-            console.print()
-
-
-def _cut(text: str, width: int) -> str:
-    """Without its middle, since names often differ at their ends."""
-    end = text[-(width // 3) :]
-    return f"{set_cell_size(text, width - 1 - cell_len(end))}…{end}"
 
 
 def _count(value: float) -> str:
@@ -141,41 +91,9 @@ def show_outcome(
     outcome: Recruitment, title: str, budget: float | None, share: float | None
 ) -> None:
     """A row per task; `share`: what each task may spend, if that is fixed."""
-    console = terminal()
-    console.print(title, soft_wrap=True)
-    tasks = range(len(outcome.bids.tasks))
-    spend = [*outcome.spend.tolist(), outcome.spent]
-    nothing = SLACK * (outcome.spent if budget is None else budget)
-    rest: list[float | None] = [None if share is None else share - spend[s] for s in tasks]
-    rest.append(None if budget is None else budget - outcome.spent)
-    kept = [None if r is None else max(0.0, r) for r in rest]
-    money = amounts([*spend, *kept], nothing=nothing)
-    spent, left = money[: len(spend)], money[len(spend) :]
-    prices = amounts(outcome.price)
-    take_up = counts(outcome.take_up.tolist())
-    titles = ["task", "willing", "winners", "in part", "price", "take-up", "spent"]
-    table = []
-    for s in tasks:
-        part = outcome.fractional[s]
-        won = len(outcome.winners[s])
-        table.append(
-            [
-                outcome.bids.tasks[s],
-                f"{outcome.bids.willing[s]:,}",
-                f"{won:,}",
-                "-" if part is None else f"{part.participation:.2f}",
-                "its bid" if outcome.price[s] is None and won else prices[s],
-                take_up[s],
-                spent[s],
-                left[s],
-            ]
-        )
-    won = sum(len(rows) for rows in outcome.winners)
-    table.append(["all", "", f"{won:,}", "", "", "", spent[-1], left[-1]])
-    if budget is None:
-        show_columns(console, titles, [row[:-1] for row in table])
-    else:
-        show_columns(console, [*titles, "left"], table)
+    console = open_console()
+    console.print(make_text(title), soft_wrap=True)
+    console.print(_outcome_table(outcome, budget, share))
     why = {
         "exhausted": "a task has no further willing client",
         "budget": "the money does not suffice for more",
@@ -185,137 +103,177 @@ def show_outcome(
     console.print(f"min take-up {fewest}, difference {more}{ended}", soft_wrap=True)
 
 
-def show_contest(found: Contest) -> None:
+def _outcome_table(outcome: Recruitment, budget: float | None, share: float | None) -> Grid:
+    """The tasks, and a last row for all of them."""
+    tasks = range(len(outcome.bids.tasks))
+    won = [len(rows) for rows in outcome.winners]
+    prices = amounts(outcome.price)
+    spent, left = _money(outcome, budget, share)
+    parts = ["-" if part is None else f"{part.participation:.2f}" for part in outcome.fractional]
+    columns = {
+        "task": [*outcome.bids.tasks, "all"],
+        "willing": [*(f"{willing:,}" for willing in outcome.bids.willing), ""],
+        "winners": [f"{number:,}" for number in (*won, sum(won))],
+        "in part": [*parts, ""],
+        "price": [
+            *("its bid" if outcome.price[s] is None and won[s] else prices[s] for s in tasks),
+            "",
+        ],
+        "take-up": [*counts(outcome.take_up.tolist()), ""],
+        "spent": spent,
+    }
+    if budget is not None:
+        columns["left"] = left
+    return Grid.of(list(columns), zip(*columns.values(), strict=True))
+
+
+def _money(
+    outcome: Recruitment, budget: float | None, share: float | None
+) -> tuple[list[str], list[str]]:
+    """What is spent and what is left: by task, and in all."""
+    spent: list[float] = [*outcome.spend.tolist(), outcome.spent]
+    limits = [*[share] * len(outcome.bids.tasks), budget]
+    left = [
+        None if limit is None else max(0.0, limit - used)
+        for limit, used in zip(limits, spent, strict=True)
+    ]
+    nothing = SLACK * (outcome.spent if budget is None else budget)
+    texts = amounts([*spent, *left], nothing=nothing)
+    return texts[: len(spent)], texts[len(spent) :]
+
+
+def show_contest(contest: Contest) -> None:
     """Mechanisms side by side, means over seeds: by task, or by budget if there are several.
 
     There are no more than about a dozen budgets in a table; who wants all takes the data.
     """
-    console = terminal()
-    titles = [name.replace("_", "\n").replace(" ", "\n") for name in found.mechanisms]
-    if len(found.budgets) == 1:
-        show_columns(console, [f"budget {amount(found.budgets[0])}", *titles], _by_task(found))
+    console = open_console()
+    titles = [name.replace("_", "\n").replace(" ", "\n") for name in contest.mechanisms]
+    if len(contest.budgets) == 1:
+        head = f"budget {amount(contest.budgets[0])}"
+        console.print(Grid.of([head, *titles], _by_task(contest)))
     else:
-        shown = thinned(found.budgets, _BUDGETS)
+        shown = thinned(contest.budgets, _BUDGETS)
         for what, quantity in (("min take-up", "min_take_up"), ("difference", "difference")):
             console.print(f"{what}, by budget")
-            show_columns(
-                console, ["budget", *titles], _by_budget(found, shown, quantity), names=False
-            )
+            numbers = _by_budget(contest, shown, quantity)
+            columns = [amounts(shown), *numbers]
+            console.print(Grid(list(map(Column.of, ["budget", *titles], columns))))
             console.print()
-    for note in _notes(found):
+    for note in _notes(contest):
         console.print(note, soft_wrap=True)
 
 
-def _by_task(found: Contest) -> list[list[str]]:
+def _by_task(contest: Contest) -> list[list[str]]:
     """One budget: a row for each quantity, and for each task."""
-    (budget,) = found.budgets
-    of = {name: found.of(name, budget) for name in found.mechanisms}
-    means = [[found.mean(name, budget, q) for name in of] for q in ("min_take_up", "difference")]
-    for s in range(len(found.tasks)):
+    (budget,) = contest.budgets
+    of = {name: contest.of(name, budget) for name in contest.mechanisms}
+    means = [[contest.mean(name, budget, q) for name in of] for q in ("min_take_up", "difference")]
+    for s in range(len(contest.tasks)):
         means.append([fmean(r.take_up[s] for r in results) for results in of.values()])
     texts = iter(counts([mean for row in means for mean in row]))
     rows = [[next(texts) for _ in of] for _ in means]
-    spent = amounts([found.mean(name, budget, "spent") for name in of], nothing=SLACK * budget)
+    spent = amounts([contest.mean(name, budget, "spent") for name in of], nothing=SLACK * budget)
     over = ["" if all(r.within for r in results) else "!" for results in of.values()]
     marked = [text + mark for text, mark in zip(spent, over, strict=True)]
-    names = ["min take-up", "difference", *found.tasks]
+    names = ["min take-up", "difference", *contest.tasks]
     named = [[name, *row] for name, row in zip(names, rows, strict=True)]
     return [*named[:2], ["spent", *marked], *named[2:]]
 
 
-def _by_budget(found: Contest, budgets: Sequence[float], quantity: str) -> list[list[str]]:
-    """Several budgets: a row for each, one quantity."""
-    means = [[found.mean(name, b, quantity) for b in budgets] for name in found.mechanisms]
+def _by_budget(contest: Contest, budgets: Sequence[float], quantity: str) -> list[list[str]]:
+    """Several budgets: one quantity, a column for each mechanism."""
+    means = [[contest.mean(name, b, quantity) for b in budgets] for name in contest.mechanisms]
     texts = iter(counts([mean for column in means for mean in column], decimals=1))
     columns = []
-    for name in found.mechanisms:
-        over = [any(not r.within for r in found.of(name, budget)) for budget in budgets]
+    for name in contest.mechanisms:
+        over = [any(not r.within for r in contest.of(name, budget)) for budget in budgets]
         pad = " " * any(over)
         columns.append([next(texts) + ("!" if o else pad) for o in over])
-    rows = zip(amounts(budgets), *columns, strict=True)
-    return [list(row) for row in rows]
+    return columns
 
 
-def _notes(found: Contest) -> list[str]:
+def _notes(contest: Contest) -> list[str]:
     notes = []
-    if len(found.seeds) > 1:
-        notes.append(f"Means over {len(found.seeds)} seeds.")
-    if any(not r.within for r in found.results):
-        who = "value_threshold has no budget" if found.unbudgeted else ""
+    if len(contest.seeds) > 1:
+        notes.append(f"Means over {len(contest.seeds)} seeds.")
+    if any(not r.within for r in contest.results):
+        who = "value_threshold has no budget" if contest.unbudgeted else ""
         notes.append(f"!: spends more than the budget{who and f' ({who})'}.")
-    if len(found.budgets) > _BUDGETS:
+    if len(contest.budgets) > _BUDGETS:
         notes.append(
-            f"{len(thinned(found.budgets, _BUDGETS))} of {len(found.budgets)} budgets are shown; "
-            "--out FILE writes all of them."
+            f"{len(thinned(contest.budgets, _BUDGETS))} of {len(contest.budgets)} budgets are "
+            "shown; --out FILE writes all of them."
         )
     return notes
 
 
-def audit_data(found: Audit) -> dict[str, Any]:
+def audit_data(audit: Audit) -> dict[str, Any]:
     """Plain data for JSON."""
-    best = found.best
+    best = audit.best
     return {
-        "budget": found.budget,
-        "spent": found.outcome.spent,
-        "budget_feasible": None if found.budget is None else found.overspent is None,
-        "overspent": found.overspent,
-        "individually_rational": found.irrational is None,
-        "irrational": found.irrational,
-        "min_take_up": found.outcome.min_take_up,
-        "max_min_optimum": found.optimum,
-        "truthful_by_theorem": found.proved,
-        "best_gain": found.gain,
+        "budget": audit.budget,
+        "spent": audit.outcome.spent,
+        "budget_feasible": None if audit.budget is None else audit.overspent is None,
+        "overspent": audit.overspent,
+        "individually_rational": audit.irrational is None,
+        "irrational": audit.irrational,
+        "min_take_up": audit.outcome.min_take_up,
+        "max_min_optimum": audit.optimum,
+        "truthful_by_theorem": audit.proved,
+        "best_gain": audit.gain,
         "best_lie": None
         if best is None or best.gain <= 0
         else {
-            "client": found.outcome.bids.clients[best.user],
-            "task": None if best.task is None else found.outcome.bids.tasks[best.task],
+            "client": audit.outcome.bids.clients[best.user],
+            "task": None if best.task is None else audit.outcome.bids.tasks[best.task],
             "bids": [bid if math.isfinite(bid) else None for bid in best.bids],
             "utility_if_truthful": best.truthful,
             "utility": best.utility,
         },
-        "users_searched": found.users,
-        "auctions_tried": found.tried,
+        "users_searched": audit.users,
+        "auctions_tried": audit.tried,
     }
 
 
-def show_audit(found: Audit) -> None:
+def show_audit(audit: Audit) -> None:
     """A line per property."""
-    console = terminal()
-    outcome = found.outcome
-    if found.budget is None:
+    console = open_console()
+    outcome = audit.outcome
+    if audit.budget is None:
         console.print(f"within budget: it has none; {amount(outcome.spent)} is spent")
     else:
-        spent = f"yes, {amount(outcome.spent)} of {amount(found.budget)} is spent"
-        console.print(f"within budget: {(found.overspent and f'no, {found.overspent}') or spent}")
+        spent = f"yes, {amount(outcome.spent)} of {amount(audit.budget)} is spent"
+        within = spent if audit.overspent is None else f"no, {audit.overspent}"
+        console.print(make_text(f"within budget: {within}"), soft_wrap=True)
     fine = "yes, nobody is paid less than its bid for what it does"
-    said = fine if found.irrational is None else f"no, {found.irrational}"
-    console.print(f"individually rational: {said}", soft_wrap=True)
-    if found.optimum is not None:
+    rational = fine if audit.irrational is None else f"no, {audit.irrational}"
+    console.print(make_text(f"individually rational: {rational}"), soft_wrap=True)
+    if audit.optimum is not None:
         console.print(
             f"min take-up: {_count(outcome.min_take_up)}; if everybody were paid its bid, "
-            f"{found.optimum:,} for every task could be had"
+            f"{audit.optimum:,} for every task could be had"
         )
-    console.print(f"truthful: {_truthful(found)}", soft_wrap=True)
+    console.print(make_text(f"truthful: {_truthful(audit)}"), soft_wrap=True)
 
 
-def _truthful(found: Audit) -> str:
-    clients = "1 client" if found.users == 1 else f"{found.users:,} clients"
-    searched = f"{clients} searched, {found.tried:,} auctions tried"
-    if found.best is None or found.gain <= 0:
-        if found.proved:
+def _truthful(audit: Audit) -> str:
+    clients = "1 client" if audit.users == 1 else f"{audit.users:,} clients"
+    searched = f"{clients} searched, {audit.tried:,} auctions tried"
+    if audit.best is None or audit.gain <= 0:
+        if audit.proved:
             return f"yes, by a theorem, and no lie was found that pays ({searched})"
         return f"no lie was found that pays, which proves nothing ({searched})"
-    best, table = found.best, found.outcome.bids
-    money = partial(amount, nothing=SLACK * max(found.budget or 0.0, found.outcome.spent))
+    best, table = audit.best, audit.outcome.bids
+    money = partial(amount, nothing=SLACK * max(audit.budget or 0.0, audit.outcome.spent))
     who = table.clients[best.user]
     if best.task is None:
         lie = "multiplying all its bids by one factor: " + ", ".join(map(amount, best.bids))
     else:
         cost, bid = table.values[best.user, best.task], best.bids[best.task]
-        said = f"{amount(bid)} instead of {amount(cost)}" if math.isfinite(bid) else "nothing"
-        lie = f"bidding {said} for {table.tasks[best.task]!r}"
+        false = f"{amount(bid)} instead of {amount(cost)}" if math.isfinite(bid) else "nothing"
+        lie = f"bidding {false} for {table.tasks[best.task]!r}"
     return (
-        f"no, best gain found {money(found.gain)}: client {who!r} gets "
+        f"no, best gain found {money(audit.gain)}: client {who!r} gets "
         f"{money(best.utility)} instead of {money(best.truthful)} by {lie} ({searched})"
     )

@@ -72,12 +72,15 @@ class CompareView:
     def _print(self, run: Planned, last: Step) -> None:
         gone = time.monotonic() - self._start
         left = gone / self._rounds_done * (self._rounds - self._rounds_done)
-        told = "  ".join(f"{task} {value:.3f}" for task, value in last.metric.items())
+        metrics = "  ".join(f"{task} {value:.3f}" for task, value in last.metric.items())
         clock = f"  ({gone:.0f} s, {left:.0f} s left)" if self._progress is None else ""
-        self._say(f"{run.name}: {told}{clock}")
+        self._say(f"{run.name}: {metrics}{clock}")
 
     def _say(self, text: str) -> None:
-        self._console.print(f"run {self._ended}/{self._runs}  {text}", soft_wrap=True)
+        from mmfl.report import make_text
+
+        line = f"run {self._ended}/{self._runs}  {text}"
+        self._console.print(make_text(line), soft_wrap=True)
 
     def _bar(self, key: Path | None, text: str, done: int, of: int) -> None:
         if self._progress is None:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mmfl.cli.views.auction import show_columns, terminal
-from mmfl.report import amount, amounts, number
+from mmfl.cli.views.console import open_console
+from mmfl.report import Grid, amount, amounts, make_text, number
 
 if TYPE_CHECKING:
     from mmfl.planning import Estimate, Outlook, Plan, Reach, Scenario
@@ -19,11 +19,11 @@ _MARK = "*"
 
 def show_plan(plan: Plan) -> None:
     """A block of rows for each alpha and budget, a row for each task."""
-    console = terminal()
+    console = open_console()
     console.print(_head(plan), soft_wrap=True)
-    show_columns(console, *_table(plan))
+    console.print(_table(plan))
     for note in (*_notes(plan), *plan.notes):
-        console.print(note, soft_wrap=True)
+        console.print(make_text(note), soft_wrap=True)
 
 
 def _head(plan: Plan) -> str:
@@ -35,7 +35,22 @@ def _head(plan: Plan) -> str:
     return f"{plan.rounds} rounds, {plan.draws} draws of each; how hard the tasks are: {known}"
 
 
-def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
+def _table(plan: Plan) -> Grid:
+    columns = _columns(plan)
+    titles = [title for title, _ in columns]
+    rows = []
+    spends = amounts([s.spent.mean if s.spent else None for s in plan.scenarios])
+    for scenario, spent in zip(plan.scenarios, spends, strict=True):
+        label = _label(scenario)
+        if label or scenario.spent is not None:
+            rows.append([label or "all tasks", *(spent if t == "spent" else "" for t in titles)])
+        for task, outlook in scenario.tasks.items():
+            rows.append([f"  {task}", *(write(outlook) for _, write in columns)])
+    return Grid.of(["", *titles], rows)
+
+
+def _columns(plan: Plan) -> list[tuple[str, Callable[[Outlook], str]]]:
+    """By title, what a task's row has in a column."""
     columns: list[tuple[str, Callable[[Outlook], str]]] = []
     if plan.scenarios[0].spent is not None:
         columns += [
@@ -52,19 +67,7 @@ def _table(plan: Plan) -> tuple[list[str], list[list[str]]]:
         columns.append(("final\nmetric", _metric))
         if any(o.reach for o in plan.scenarios[0].tasks.values()):
             columns.append((_reach_title(plan), lambda o: _reach(o.reach, plan)))
-    rows = []
-    spends = amounts([s.spent.mean if s.spent else None for s in plan.scenarios])
-    place = [title for title, _ in columns].index("spent") if plan.scenarios[0].spent else 0
-    for scenario, spent in zip(plan.scenarios, spends, strict=True):
-        label = _label(scenario)
-        if label or scenario.spent is not None:
-            head = [""] * len(columns)
-            if scenario.spent is not None:
-                head[place] = spent
-            rows.append([label or "all tasks", *head])
-        for task, outlook in scenario.tasks.items():
-            rows.append([f"  {task}", *(cell(outlook) for _, cell in columns)])
-    return ["", *(title for title, _ in columns)], rows
+    return columns
 
 
 def _label(scenario: Scenario) -> str:

@@ -8,15 +8,16 @@ from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from mmfl.cli.views.console import open_console
 from mmfl.errors import printable
 from mmfl.objectives import METRICS
-from mmfl.report import amount
+from mmfl.report import Grid, amount, make_text
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -38,7 +39,7 @@ class View:
 
     def __init__(self, experiment: Experiment, stream: TextIO, *, quiet: bool) -> None:
         self._rounds = experiment.rounds
-        self._console = Console(file=stream, quiet=quiet, highlight=False, markup=False)
+        self._console = open_console(stream, quiet=quiet)
         self._live: Live | None = None
         self._turns = {task.name: 0 for task in experiment.tasks}
         kinds = {METRICS.kind_of(task.metric) for task in experiment.resolved().tasks}
@@ -120,7 +121,7 @@ class View:
             turns = (str(record.clients[task]), str(self._turns[task]))
             part = 0 if math.isnan(metric) else min(max(metric, 0), 1)
             bar = (ProgressBar(total=1, completed=part, width=24),) if wide else ()
-            table.add_row(task, *row, *turns, *bar)
+            table.add_row(make_text(task), *row, *turns, *bar)
         gone = time.monotonic() - self._start
         left = gone / (record.round - self._after) * (self._rounds - record.round)
         failed = f", {self._failures} client turns failed" if self._failures else ""
@@ -128,43 +129,34 @@ class View:
         return Group(Text(head), table)
 
 
-def results_table(run: Run) -> Table:
+def results_table(run: Run) -> Grid:
     """Per task and over tasks, on the test split."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("task")
-    for title in (_title({kind for kind, _ in run.metrics.values()}), "loss", "turns"):
-        table.add_column(title, justify="right")
-    for name, task in run.tasks.items():
-        table.add_row(name, _share(task["metric"]), _share(task["loss"]), str(task["clients"]))
-    table.add_row("worst", _share(run.worst), "", "")
-    table.add_row("mean", _share(run.mean), "", "")
-    table.add_row("variance", _share(run.variance), "", "")
-    return table
+    metric = _title({kind for kind, _ in run.metrics.values()})
+    rows = [
+        (name, _share(task["metric"]), _share(task["loss"]), str(task["clients"]))
+        for name, task in run.tasks.items()
+    ]
+    whole = {"worst": run.worst, "mean": run.mean, "variance": run.variance}
+    rows += [(name, _share(value), "", "") for name, value in whole.items()]
+    return Grid.of(("task", metric, "loss", "turns"), rows)
 
 
-def faults_table(run: Run) -> Table:
+def faults_table(run: Run) -> Grid:
     """What was made to go wrong, and what came of it."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("fault")
-    for title in ("injected", "lost", "refused", "accepted"):
-        table.add_column(title, justify="right")
-    for kind, tally in run.faults.items():
-        numbers = (tally.injected, tally.lost, tally.refused, tally.accepted)
-        table.add_row(kind, *(f"{number:,}" for number in numbers))
-    return table
+    rows = [
+        (kind, *(f"{n:,}" for n in (tally.injected, tally.lost, tally.refused, tally.accepted)))
+        for kind, tally in run.faults.items()
+    ]
+    return Grid.of(("fault", "injected", "lost", "refused", "accepted"), rows)
 
 
-def recruitment_table(recruitment: StoredRecruitment) -> Table:
+def recruitment_table(recruitment: StoredRecruitment) -> Grid:
     """What the auction did for each task."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("recruited for")
-    for title in ("willing", "take-up", "price", "spend"):
-        table.add_column(title, justify="right")
+    rows = []
     for name, task in recruitment.tasks.items():
         price = "its bid" if task.price is None and task.winners else _share(task.price)
-        numbers = (amount(task.take_up), price, amount(task.spend))
-        table.add_row(name, f"{task.willing:,}", *numbers)
-    return table
+        rows.append((name, f"{task.willing:,}", amount(task.take_up), price, amount(task.spend)))
+    return Grid.of(("recruited for", "willing", "take-up", "price", "spend"), rows)
 
 
 def recruitment_line(recruitment: StoredRecruitment) -> str:

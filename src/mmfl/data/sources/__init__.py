@@ -12,12 +12,23 @@ from mmfl.data.sources.catalogue import CATALOGUE, Entry
 
 if TYPE_CHECKING:
     from mmfl.data.sources.fetching import Said, fetch
-    from mmfl.data.sources.local_files import files, listing, whereabouts
+    from mmfl.data.sources.local_files import Row, files, listing, whereabouts
     from mmfl.data.sources.verification import compare
 
-__all__ = ["CATALOGUE", "Entry", "Said", "compare", "fetch", "files", "listing", "whereabouts"]
+__all__ = [
+    "CATALOGUE",
+    "Entry",
+    "Row",
+    "Said",
+    "compare",
+    "fetch",
+    "files",
+    "listing",
+    "whereabouts",
+]
 
 _HOMES = {
+    "Row": "local_files",
     "Said": "fetching",
     "compare": "verification",
     "fetch": "fetching",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmfl.market.truthfulness.audit import Audit, audit
 from mmfl.market.truthfulness.best_response import Response, best_response, responses
-from mmfl.market.truthfulness.contest import Contest, Result, auctions, contest, gathered
+from mmfl.market.truthfulness.contest import Contest, Result, auctions, contest, make_contest
 from mmfl.market.truthfulness.manipulability import InTask, Manipulability, manipulability
 from mmfl.market.truthfulness.markups import MarkUps, mark_ups
 
@@ -20,7 +20,7 @@ __all__ = [
     "audit",
     "best_response",
     "contest",
-    "gathered",
+    "make_contest",
     "manipulability",
     "mark_ups",
     "responses",

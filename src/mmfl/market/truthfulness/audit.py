@@ -85,7 +85,7 @@ def audit(
         auctions = max(4 * _FEWEST, _CELLS // max(N * S, 1))
         wanted = min(wanted, max(1, auctions // (S * _FEWEST)))
         tries = max(min(tries, auctions // max(wanted * S, 1)), _FEWEST)
-    found = [
+    lies = [
         best_response(mechanism, table, user, most=tries)
         for user in _suspects(outcome, wanted, seed).tolist()
     ]
@@ -96,9 +96,9 @@ def audit(
         irrational=rationality_violation(outcome),
         optimum=None if budget is None else max_min_optimum(table, budget),
         proved=_proved(mechanism, S),
-        best=max(found, key=lambda response: response.gain, default=None),
-        users=len(found),
-        tried=sum(response.tried for response in found),
+        best=max(lies, key=lambda response: response.gain, default=None),
+        users=len(lies),
+        tried=sum(response.tried for response in lies),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from typing import Any
 
 from mmfl.errors import InputError
 from mmfl.market.bids import Bids, at_most
-from mmfl.market.recruitment import Mechanism
+from mmfl.market.recruitment import Mechanism, has_budget, replace_budget
 
-__all__ = ["Contest", "Result", "auctions", "contest", "gathered", "with_budget"]
+__all__ = ["Contest", "Result", "auctions", "contest", "make_contest"]
 
 
 @dataclass(frozen=True)
@@ -67,11 +66,11 @@ class Contest:
     unbudgeted: frozenset[str] = frozenset()
 
     @cached_property
-    def _found(self) -> dict[tuple[str, float], list[Result]]:
-        found: dict[tuple[str, float], list[Result]] = {}
+    def _by_mechanism(self) -> dict[tuple[str, float], list[Result]]:
+        groups: dict[tuple[str, float], list[Result]] = {}
         for result in self.results:
-            found.setdefault((result.mechanism, result.budget), []).append(result)
-        return found
+            groups.setdefault((result.mechanism, result.budget), []).append(result)
+        return groups
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -80,7 +79,7 @@ class Contest:
 
     def of(self, mechanism: str, budget: float) -> list[Result]:
         """The results of a mechanism with a budget, one for each seed."""
-        return list(self._found.get((mechanism, budget), ()))
+        return list(self._by_mechanism.get((mechanism, budget), ()))
 
     def values(self, mechanism: str, budget: float, quantity: str) -> list[float]:
         """By seed: "min_take_up", "difference" or "spent"."""
@@ -114,18 +113,6 @@ class Contest:
         }
 
 
-def with_budget(mechanism: Mechanism, budget: float) -> Mechanism:
-    """The same mechanism with another budget; itself if it has none."""
-    if not _has_budget(mechanism):
-        return mechanism
-    changed: Mechanism = dataclasses.replace(mechanism, budget=budget)  # type: ignore[type-var]
-    return changed
-
-
-def _has_budget(mechanism: Mechanism) -> bool:
-    return dataclasses.is_dataclass(mechanism) and hasattr(mechanism, "budget")
-
-
 def contest(
     mechanisms: Mapping[str, Mechanism],
     tables: Mapping[int | None, Bids],
@@ -138,7 +125,7 @@ def contest(
         tables: Bids by seed, all with the same tasks; None for bids that were given.
         budgets: The budgets.
     """
-    return gathered(mechanisms, tables, budgets, auctions(mechanisms, tables, budgets))
+    return make_contest(mechanisms, tables, budgets, auctions(mechanisms, tables, budgets))
 
 
 def auctions(
@@ -159,19 +146,19 @@ def auctions(
     )
 
 
-def gathered(
+def make_contest(
     mechanisms: Mapping[str, Mechanism],
     tables: Mapping[int | None, Bids],
     budgets: Sequence[float],
     results: Iterable[Result],
 ) -> Contest:
-    """What `auctions` yielded, as a contest."""
+    """The contest, from what `auctions` yielded."""
     return Contest(
         tasks=next(iter(tables.values())).tasks,
         mechanisms=tuple(mechanisms),
         budgets=_ordered(budgets),
         results=tuple(results),
-        unbudgeted=frozenset(name for name, m in mechanisms.items() if not _has_budget(m)),
+        unbudgeted=frozenset(name for name, m in mechanisms.items() if not has_budget(m)),
     )
 
 
@@ -182,7 +169,7 @@ def _ordered(budgets: Sequence[float]) -> tuple[float, ...]:
 def _result(
     name: str, mechanism: Mechanism, budget: float, seed: int | None, table: Bids
 ) -> Result:
-    outcome = with_budget(mechanism, budget).recruit(table)
+    outcome = replace_budget(mechanism, budget).recruit(table)
     spent = outcome.spent
     within = spent <= at_most(budget)
     return Result(name, budget, seed, tuple(outcome.take_up.tolist()), spent, within)

@@ -14,7 +14,7 @@ from typing import Any
 
 from mmfl.market.recruitment import Recruitment
 from mmfl.market.truthfulness.best_response import Response, Rule, function_of, responses
-from mmfl.market.truthfulness.markups import BLIND, MarkUps, drawn_instances, mark_ups
+from mmfl.market.truthfulness.markups import BLIND, BlindStudy, MarkUps, drawn_instances, mark_ups
 from mmfl.rng import Stream
 
 __all__ = ["InTask", "Manipulability", "manipulability"]
@@ -38,7 +38,7 @@ class InTask:
 
 
 @dataclass(frozen=True)
-class Manipulability:
+class Manipulability(BlindStudy):
     """What liars gain, over instances.
 
     A pair is a client and a task that it is willing to train; it gains if a lie in that one task
@@ -90,11 +90,6 @@ class Manipulability:
     together: Mapping[float, tuple[float, float]]
     tried: int
 
-    @property
-    def best_blind(self) -> tuple[float, float]:
-        """(factor, expected utility) of the best blind mark-up; factor 1 if honesty is best."""
-        return max({1.0: self.truthful, **self.blind}.items(), key=lambda pair: pair[1])
-
 
 def manipulability(
     mechanism: Rule,
@@ -145,12 +140,12 @@ class _Tally:
 
     def add_instance(self, users: Sequence[Sequence[Response]], honest: Recruitment) -> None:
         """The responses of each client that is looked at."""
-        for found in users:
-            self.tried += found[-1].tried
-            self.any_fall = max(self.any_fall, *(each.take_up[0] - each.lowest for each in found))
-            gain = max(each.gain for each in found)
+        for lies in users:
+            self.tried += lies[-1].tried
+            self.any_fall = max(self.any_fall, *(each.take_up[0] - each.lowest for each in lies))
+            gain = max(each.gain for each in lies)
             self.best += [gain] if gain > 0 else []
-        pairs = [each for found in users for each in found[:-1]]
+        pairs = [each for lies in users for each in lies[:-1]]
         self.pairs += pairs
         self.touched += any(each.gain > 0 for each in pairs)
         self.touched_in_task += any(each.in_task > 0 for each in pairs)

@@ -22,14 +22,31 @@ from mmfl.market.recruitment import Recruitment
 from mmfl.market.truthfulness.best_response import Rule, function_of
 from mmfl.rng import Stream, stream
 
-__all__ = ["BLIND", "MarkUps", "drawn_instances", "mark_ups"]
+__all__ = ["BLIND", "BlindStudy", "MarkUps", "drawn_instances", "mark_ups"]
 
 BLIND = (0.9, 0.95, 1.02, 1.05, 1.1, 1.25, 1.5)
 """Factors that blind liars and clients in common try."""
 
 
+class BlindStudy:
+    """What all studies of blind mark-ups have in common.
+
+    Attributes:
+        truthful: The expected utility of a client that bids its costs, as all others do.
+        blind: By factor: its expected utility if it alone multiplies all its bids by it.
+    """
+
+    truthful: float
+    blind: Mapping[float, float]
+
+    @property
+    def best_blind(self) -> tuple[float, float]:
+        """(factor, expected utility) of the best blind mark-up; factor 1 if honesty is best."""
+        return max({1.0: self.truthful, **self.blind}.items(), key=lambda pair: pair[1])
+
+
 @dataclass(frozen=True)
-class MarkUps:
+class MarkUps(BlindStudy):
     """What mark-ups bring to a client that makes them, and to all if all do.
 
     Attributes:
@@ -48,11 +65,6 @@ class MarkUps:
     blind: Mapping[float, float]
     error: Mapping[float, float]
     together: Mapping[float, tuple[float, float]]
-
-    @property
-    def best_blind(self) -> tuple[float, float]:
-        """(factor, expected utility) of the best blind mark-up; factor 1 if honesty is best."""
-        return max({1.0: self.truthful, **self.blind}.items(), key=lambda pair: pair[1])
 
 
 def mark_ups(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmfl.errors import InputError, StoreError
 from mmfl.report.figures.style import own_style
-from mmfl.system.files import make_folders, write_file
+from mmfl.system.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +46,6 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = Path(path)
     content = render(figure, path)
     try:
-        make_folders(path.parent)
         write_file(path, content)
     except OSError as error:
         raise StoreError(f"cannot write the figure {str(path)!r}: {error.strerror}") from None

@@ -1,59 +1,64 @@
-"""What a plan is asked for: alphas, budgets, difficulties and targets, checked."""
+"""The options of a plan: alphas, budgets, difficulties and targets, checked."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from mmfl.allocate import ALLOCATORS
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
-from mmfl.market import MECHANISMS
+from mmfl.market import MECHANISMS, has_budget, replace_budget
 
 __all__ = [
-    "budget_of",
-    "difficulties",
-    "refuse_beta",
-    "targets_of",
-    "with_alpha",
-    "with_other_budget",
+    "check_beta",
+    "check_difficulties",
+    "check_draws",
+    "find_budget",
+    "find_targets",
+    "set_alpha",
+    "set_budget",
 ]
 
 
-def with_alpha(experiment: Experiment, alpha: float | None) -> Experiment:
+def set_alpha(experiment: Experiment, alpha: float | None) -> Experiment:
     """The experiment with another alpha; None changes nothing."""
     if alpha is None:
         return experiment
     allocator: Any = experiment.allocator
     if not hasattr(allocator, "alpha"):
         raise InputError(f"alpha: the allocator {ALLOCATORS.kind_of(allocator)!r} has no alpha")
-    return dataclasses.replace(experiment, allocator=_changed(allocator, "alpha", alpha))
+    with _own_rule():
+        allocator = dataclasses.replace(allocator, alpha=float(alpha))
+    return dataclasses.replace(experiment, allocator=allocator)
 
 
-def with_other_budget(experiment: Experiment, budget: float | None) -> Experiment:
+def set_budget(experiment: Experiment, budget: float | None) -> Experiment:
     """The experiment with another budget for its auction; None changes nothing."""
     if budget is None:
         return experiment
     if experiment.recruitment is None:
         raise InputError("budget: the experiment has no [recruitment], so nothing is spent")
     mechanism = experiment.recruitment.mechanism
-    if not hasattr(mechanism, "budget"):
+    if not has_budget(mechanism):
         kind = MECHANISMS.kind_of(mechanism)
         raise InputError(f"budget: the mechanism {kind!r} has no budget")
-    mechanism = _changed(mechanism, "budget", budget)
+    with _own_rule():
+        mechanism = replace_budget(mechanism, float(budget))
     recruitment = dataclasses.replace(experiment.recruitment, mechanism=mechanism)
     return dataclasses.replace(experiment, recruitment=recruitment)
 
 
-def budget_of(experiment: Experiment) -> float | None:
+def find_budget(experiment: Experiment) -> float | None:
     """The auction's budget, if there is an auction and it has one."""
     mechanism = None if experiment.recruitment is None else experiment.recruitment.mechanism
     return getattr(mechanism, "budget", None)
 
 
-def difficulties(given: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+def check_difficulties(given: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     """Every task's difficulty; it takes all of them to say which task is how much harder."""
     _refuse_strange("difficulty", given, names)
     for name in names:
@@ -65,7 +70,13 @@ def difficulties(given: Mapping[str, float], names: Sequence[str]) -> dict[str, 
     return {name: float(given[name]) for name in names}
 
 
-def refuse_beta(beta: float | None, curves: bool) -> None:
+def check_draws(draws: int) -> None:
+    """How many times each scenario is drawn."""
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+        raise InputError(f"draws must be a whole number >= 1, got {draws!r}")
+
+
+def check_beta(beta: float | None, curves: bool) -> None:
     """A power of a round's clients lies in [0, 1], and only curves over work need one."""
     if beta is None:
         return
@@ -75,7 +86,7 @@ def refuse_beta(beta: float | None, curves: bool) -> None:
         raise InputError(f"beta must be in [0, 1], got {beta:g}")
 
 
-def targets_of(
+def find_targets(
     experiment: Experiment, given: float | Mapping[str, float] | None, curves: bool
 ) -> dict[str, float]:
     """By task, the metric to reach, as far as there is one; only curves tell when that is."""
@@ -86,12 +97,12 @@ def targets_of(
         return {}
     if given is None:
         return {task.name: task.target for task in experiment.tasks if task.target is not None}
-    found = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
-    _refuse_strange("target", found, names)
-    for name, value in found.items():
+    targets = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    _refuse_strange("target", targets, names)
+    for name, value in targets.items():
         if not math.isfinite(value):
             raise InputError(f"target of task {name!r} must be a finite number, got {value:g}")
-    return {name: float(found[name]) for name in names if name in found}
+    return {name: float(targets[name]) for name in names if name in targets}
 
 
 def _refuse_strange(what: str, given: Mapping[str, float], names: Sequence[str]) -> None:
@@ -100,9 +111,10 @@ def _refuse_strange(what: str, given: Mapping[str, float], names: Sequence[str])
             raise InputError(f"{what}: no task is called {name!r}; {did_you_mean(name, names)}")
 
 
-def _changed(value: Any, field: str, to: float) -> Any:
-    """A component with another number in a field; its own rule, if that breaks it."""
+@contextmanager
+def _own_rule() -> Iterator[None]:
+    """If a number breaks a component's own rule, the sentence is about the option alone."""
     try:
-        return dataclasses.replace(value, **{field: float(to)})
+        yield
     except ConfigError as error:
         raise InputError(str(error).partition(": ")[2]) from None

@@ -3,66 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.planning.outlook import Estimate, Outlook, Reach, Scenario, Source
+from mmfl.planning.trials import Auction, Trial
 
-__all__ = ["Auctioned", "Trial", "gathered"]
+__all__ = ["summarize_trials"]
 
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Auctioned:
-    """An auction in numbers, by task.
-
-    Attributes:
-        take_up: (S) clients recruited.
-        spend: (S) what is promised.
-        left_out: (S) whether nobody was recruited who could train it.
-    """
-
-    take_up: Floats
-    spend: Floats
-    left_out: Bools
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One draw of one scenario; arrays are by task.
-
-    Attributes:
-        alpha: Of the allocator; None if it has none.
-        budget: Of the auction; None if there is none.
-        active: Active clients in a round.
-        clients: (S) accepted clients in a round.
-        share: (S) of all turns.
-        starved: (S) share of rounds without an accepted client.
-        auction: What it decided; None if there was none.
-        difficulty: (S) after the last round; NaN if there was no round.
-        metric: (S) the same.
-        reached: (S) the round in which the target was reached; inf = never.
-        beyond: (S) the round from which on there was more work than the runs tell of; inf = never.
-    """
-
-    alpha: float | None
-    budget: float | None
-    active: float
-    clients: Floats
-    share: Floats
-    starved: Floats
-    auction: Auctioned | None
-    difficulty: Floats
-    metric: Floats
-    reached: Floats
-    beyond: Floats
-
-
-def gathered(
+def summarize_trials(
     trials: Sequence[Trial], tasks: Sequence[str], targets: Mapping[str, float], source: Source
 ) -> tuple[Scenario, ...]:
     """The scenarios, by budget and alpha in the order in which they first came.
@@ -106,7 +59,7 @@ def _scenario(
 
 def _outlook(
     cell: Sequence[Trial],
-    auctions: Sequence[Auctioned],
+    auctions: Sequence[Auction],
     s: int,
     target: float | None,
     source: Source,
@@ -115,14 +68,14 @@ def _outlook(
         values = np.array([of(trial)[s] for trial in cell])
         return Estimate.of(values[~np.isnan(values)])
 
-    hired = {
+    recruited = {
         name: Estimate.of([getattr(a, field)[s] for a in auctions])
         for name, field in (("take_up", "take_up"), ("spend", "spend"), ("nobody", "left_out"))
         if auctions
     }
-    learnt = {}
+    known = {}
     if source == "runs":
-        learnt = {"difficulty": over(lambda t: t.difficulty), "metric": over(lambda t: t.metric)}
+        known = {"difficulty": over(lambda t: t.difficulty), "metric": over(lambda t: t.metric)}
     reach = None
     if target is not None:
         reached = [float(trial.reached[s]) for trial in cell]
@@ -131,8 +84,8 @@ def _outlook(
         clients=over(lambda t: t.clients),
         share=over(lambda t: t.share),
         starved=over(lambda t: t.starved),
-        **hired,
-        **learnt,
+        **recruited,
+        **known,
         extrapolated=float(np.mean([np.isfinite(trial.beyond[s]) for trial in cell])),
         reach=reach,
     )
