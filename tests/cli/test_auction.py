@@ -36,7 +36,7 @@ KINDS = [kind for kind in MECHANISMS.table if kind != "value_threshold"]
 def _files(tmp_path) -> None:
     (tmp_path / "bids.csv").write_text(TABLE)
     (tmp_path / "market.toml").write_text(MARKET)
-    (tmp_path / "nobody.csv").write_text("client,a,b\n")
+    (tmp_path / "nobody.csv").write_text("client,a,b\nx,,\n")
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_check_with_nobody(auction):
     data = json.loads(auction("check", "nobody.csv", "-b", "1", "--json"))
     assert data["budget_feasible"]
     assert data["individually_rational"]
-    assert data["users_searched"] == 0
+    assert data["users_searched"] == 1
 
 
 @pytest.mark.parametrize("broken", ["payment", "budget"])

@@ -92,7 +92,7 @@ def statuses() -> list[str]:
     ("number", "code"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
 )
-def test_however_it_is_ended_its_runs_are_stopped(config, tmp_path, number, code):
+def test_however_it_is_ended_its_runs_end_too(config, tmp_path, number, code):
     os.mkfifo("pipe")
     sets = ("--set", "allocator.how=waits", "--set", f"allocator.path={tmp_path / 'pipe'}")
     with start(config, *sets, "--jobs", "2", "--seeds", "0-2") as process:
@@ -104,7 +104,8 @@ def test_however_it_is_ended_its_runs_are_stopped(config, tmp_path, number, code
     assert process.returncode == code
     kept = "(finished runs are in here; run the same command again to resume)"
     assert err == ("" if number == signal.SIGKILL else f"mmfl: stopped {kept}\n")
-    assert statuses() == ["stopped", "stopped"]
+    status = "interrupted" if number == signal.SIGKILL else "stopped"
+    assert statuses() == [status, status]
 
 
 def test_workers_in_the_middle_of_a_turn_end_too(tmp_path):

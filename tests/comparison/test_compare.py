@@ -204,8 +204,8 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     message = one_line(StoreError, lambda: Comparison({"x": made()}, [1], "out"))
     assert "holds no run" in message
     (tmp_path / "file").touch()
-    message = one_line(SweepError, lambda: compare({"x": made()}, [0], "file"))
-    assert message.startswith("1 of 1 runs failed: x, seed 0: cannot create the run in 'file/x")
+    message = one_line(InputError, lambda: compare({"x": made()}, [0], "file"))
+    assert message == "'file' is a file; choose a folder for the runs"
 
 
 @pytest.mark.parametrize("status", ["finished", "stopped"])

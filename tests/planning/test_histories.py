@@ -112,7 +112,7 @@ def test_what_is_no_run_and_a_run_without_rounds_are_refused(tmp_path, made):
         StoreError, lambda: fit_runs(made, [none])
     )
     rewrite(none, "experiment.toml", "rounds = = 2")
-    assert "cannot read the run" in one_line(StoreError, lambda: fit_runs(made, [none]))
+    assert "experiment.toml': Invalid value" in one_line(StoreError, lambda: fit_runs(made, [none]))
 
 
 def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):

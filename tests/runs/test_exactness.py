@@ -138,7 +138,7 @@ def test_a_file_that_is_gone_once_it_was_read_is_not_called_other_data(often):
     with closing(before), closing(Inline().open(often, data_dir=None)) as engine:
         first = State.first(engine.initial(), often.lineage)
         Path("who.npy").unlink()
-        said = one_line(InputError, lambda: before.go_on(engine, first))
+        said = one_line(InputError, lambda: before.resume(engine, first))
     assert said.startswith("tasks.dense.partition.path: cannot read 'who.npy'")
 
 

@@ -32,6 +32,7 @@ from mmfl.errors import InputError, MmflError, MmflWarning, SweepError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
 from mmfl.runs import Run, check_folder, environment_now, made_with, mixed, mixture
+from mmfl.system.files import exists, is_folder
 
 __all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare"]
 
@@ -77,7 +78,7 @@ class Comparison:
             if twin is not None:
                 raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
         self.out = Path(out)
-        if self.out.exists() and not self.out.is_dir():
+        if exists(self.out) and not is_folder(self.out):
             raise InputError(f"{str(out)!r} is a file; choose a folder for the runs")
         self._data_dir = None if data_dir is None else Path(data_dir)
         hashes = Hashes(self._data_dir)

@@ -61,7 +61,8 @@ def _rounds(
     population: Population | None,
 ) -> Steps:
     with set_up(experiment, engine=engine, data_dir=data_dir, population=population) as ready:
-        yield from play(ready, ready.first_state() if state is None else state)
+        first = ready.first_state() if state is None else state  # line 1
+        yield from play(ready, first)
 
 
 def play(ready: Setup, state: State) -> Steps:
