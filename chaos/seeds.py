@@ -134,8 +134,9 @@ def _files() -> Iterator[Table]:
 
 
 def _snippets() -> Iterator[Table]:
-    for page in sorted((HOUSE / "docs").glob("*.md")):
-        for text in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    for page in sorted((HOUSE / "docs").rglob("*.md")):
+        shown = page.read_text(encoding="utf-8")
+        for text in re.findall(r"```toml[^\n]*\n(.*?)```", shown, re.DOTALL):
             try:
                 yield tomllib.loads(text)
             except tomllib.TOMLDecodeError:  # only a part of a file may be shown
