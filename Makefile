@@ -30,7 +30,7 @@ format: .venv/test.stamp  ## format the code and fix what ruff can fix
 
 docs: .venv/docs.stamp  ## build the documentation site into site/
 	@$(BIN)/python -m tools.reference
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "wrote site/index.html"
 
 # An experiment is a folder in experiments/: its run.py, or else `mmfl compare` with these options.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -25,6 +26,9 @@ LONG = {
     *("docs/explanation/convergence.md", "docs/explanation/auctions.md"),
 }
 """Pages whose Python takes long; a test of their own runs it, shortened."""
+
+OWN = re.compile(r'"\w+:\w+"')
+"""A class or function of the reader's, which the page shows."""
 
 STORED = {"docs/how-to/compare-rules.md", "docs/how-to/verify-a-run.md"}
 """Pages whose Python needs runs; a test of their own makes them."""
@@ -72,11 +76,16 @@ def test_an_experiment_runs(page, here):
 @pytest.mark.parametrize("page", _having("toml", titled=False))
 def test_a_part_of_an_experiment_is_valid(page, here):
     write_files(page, here)
-    base = tomllib.loads((HOUSE / "experiments/first_run/first_run.toml").read_text())
+    large = tomllib.loads((HOUSE / "experiments/first_run/first_run.toml").read_text())
+    small = tomllib.loads((HOUSE / "tests/docs/small.toml").read_text())
     for block in blocks(page, "toml"):
-        if not block.title:
-            whole = base | tomllib.loads(block.text)
-            assert Experiment.from_dict(whole, allow_imports=True).tasks
+        if block.title:
+            continue
+        part = tomllib.loads(block.text)
+        assert Experiment.from_dict(large | part, allow_imports=True).tasks
+        if OWN.search(block.text):
+            experiment = Experiment.from_dict(small | part, allow_imports=True)
+            assert [r.failures for _, r in mmfl.rounds(experiment)] == [(), ()]
 
 
 @pytest.mark.parametrize("page", sorted({*_having("python", titled=False)} - LONG - STORED))

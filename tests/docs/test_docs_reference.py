@@ -41,6 +41,13 @@ def test_the_site_has_every_page():
     assert sorted(listed) == sorted(map(name, DOCS))
 
 
+def test_a_broken_link_fails_the_build():
+    """MkDocs counts warnings only while it shows them, so the build must not be quiet."""
+    rule = (HOUSE / "Makefile").read_text().split("\ndocs:")[1].split("\n\n")[0]
+    assert "mkdocs build --strict" in rule
+    assert not re.search(r" (-q|--quiet)\b", rule)
+
+
 def test_the_index_names_every_how_to():
     text = (HOUSE / "docs/index.md").read_text()
     assert all(f"(how-to/{path.name})" in text for path in (HOUSE / "docs/how-to").glob("*.md"))
