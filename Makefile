@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ARGS ?=
 K ?=
 
-.PHONY: run test test-all lint format theory chaos fuzz help clean
+.PHONY: run test test-all lint format docs theory chaos fuzz help clean
 
 run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -27,6 +27,11 @@ lint: .venv/test.stamp  ## ruff, mypy and import-linter
 format: .venv/test.stamp  ## format the code and fix what ruff can fix
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix
+
+docs: .venv/docs.stamp  ## build the documentation site into site/
+	@$(BIN)/python -m tools.reference
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "wrote site/index.html"
 
 # An experiment is a folder in experiments/: its run.py, or else `mmfl compare` with these options.
 OPTIONS_five_tasks = --seeds 0-3 \
@@ -56,8 +61,8 @@ bench-%: .venv/run.stamp
 
 bench-speed: .venv-bench/stamp
 
-theory: .venv/run.stamp  ## draw the picture of docs/theory.md (seconds)
-	@$(BIN)/python -c "from mmfl.report.figures import save_theorems; save_theorems('docs/theory.png')"
+theory: .venv/run.stamp  ## draw the figure of docs/explanation/theory.md (seconds)
+	@$(BIN)/python -c "from mmfl.report.figures import save_theorems; save_theorems('docs/pictures/theory.png')"
 
 chaos: fuzz .venv-bench/stamp  ## slow (hours): kills, power cuts, failing calls, damaged files, bad replies
 	@$(BIN)/python -m chaos.kills coordinator --count 100 --out chaos/results/coordinator.json
@@ -89,6 +94,10 @@ help:  ## list all targets
 	$(PIP) -e '.[dev,examples,flower,report]'
 	@touch $@
 
+.venv/docs.stamp: .venv/run.stamp
+	$(PIP) -e '.[docs,report]'
+	@touch $@
+
 .venv-bench/stamp: benchmarks/speed/peers/requirements.txt constraints.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
@@ -96,4 +105,4 @@ help:  ## list all targets
 	@touch $@
 
 clean:  ## remove environments, runs and caches
-	rm -rf .venv .venv-bench runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -114,9 +114,14 @@ def experiments() -> tuple[Table, ...]:
     for table in (*_files(), *_snippets()):
         if "tasks" in table and "rounds" in table:
             found.append(table)
-        elif "clients" not in table:  # a part of one
+        elif "clients" not in table and not _names_tasks(table):  # a part of one
             found.append(copy.deepcopy(FILES) | table)
     return tuple(table for table in found if not _IMPORTED.search(repr(table)))
+
+
+def _names_tasks(table: Table) -> bool:
+    """Whether a part of an experiment is about tasks of its own."""
+    return "tasks" in table or "tasks" in table.get("recruitment", ())
 
 
 @cache
@@ -134,8 +139,9 @@ def _files() -> Iterator[Table]:
 
 
 def _snippets() -> Iterator[Table]:
-    for page in sorted((HOUSE / "docs").glob("*.md")):
-        for text in re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    for page in sorted((HOUSE / "docs").rglob("*.md")):
+        shown = page.read_text(encoding="utf-8")
+        for text in re.findall(r"```toml[^\n]*\n(.*?)```", shown, re.DOTALL):
             try:
                 yield tomllib.loads(text)
             except tomllib.TOMLDecodeError:  # only a part of a file may be shown

@@ -66,7 +66,7 @@ def test_files_are_short_and_there_is_one_short_round_loop():
 
 
 def test_every_kind_has_its_line_in_the_documentation():
-    text = (HOUSE / "docs/configuration.md").read_text()
+    text = (HOUSE / "docs/reference/configuration.md").read_text()
     families = (
         *(AGGREGATORS, ALLOCATORS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS),
         *(BIDS, MECHANISMS, MISBEHAVIOURS, PARTITIONS, SCORES, SPEEDS),

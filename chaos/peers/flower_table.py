@@ -1,4 +1,4 @@
-"""The tables of docs/flower_faults.md, from what `flower_faults.py` has measured.
+"""The tables of docs/explanation/flower-faults.md, from what `flower_faults.py` has measured.
 
 python chaos/peers/flower_table.py chaos/results/flower.json
 
@@ -134,6 +134,7 @@ def tables(whole: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="The tables of docs/flower_faults.md.")
+    page = "docs/explanation/flower-faults.md"
+    parser = argparse.ArgumentParser(description=f"The tables of {page}.")
     parser.add_argument("results", type=Path)
     sys.stdout.write(tables(json.loads(parser.parse_args().results.read_text())))

@@ -5,7 +5,7 @@
 
 Strongly convex tasks with known constants (`mmfl.convergence`) are trained by the real round loop,
 each until it has trained in T rounds; the data of a setting is the same in all seeds. What came out
-is told in docs/laboratory.md.
+is told in docs/explanation/convergence.md.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from mmfl.runs import environment_now
 
 __all__ = ["main"]
 
+PAGE = "docs/explanation/convergence.md"
 ALPHAS = (1.0, 2.0, 5.0)
 EQUAL, UNEQUAL = (3,) * 5, (2, 3, 5, 8, 12)
 MORE, UNEQUAL_MORE = (12,) * 5, (4, 6, 10, 16, 24)
@@ -314,7 +315,8 @@ def main() -> None:
     wanted.add_argument("--seeds", default="0-19", help="e.g. 0-19")
     wanted.add_argument("--workers", type=int, default=2, help="processes")
     wanted.add_argument("--quick", action="store_true", help="at most 5 rounds: does it run?")
-    wanted.add_argument("--figure", "--plot", type=Path, default=HOUSE / "docs/laboratory.png")
+    figure = HOUSE / "docs/pictures/laboratory.png"
+    wanted.add_argument("--figure", "--plot", type=Path, default=figure)
     given = wanted.parse_args()
     settings, seeds, made = grid(), read_seeds(given.seeds), environment_now()
     if given.quick:
@@ -343,7 +345,7 @@ def main() -> None:
     (given.out / "laboratory.json").write_text(text, encoding="utf-8")
     lines = [
         "# The laboratory\n",
-        f"{head} What it means is in [docs/laboratory.md](../../../docs/laboratory.md).\n",
+        f"{head} What it means is in [{PAGE}](../../../{PAGE}).\n",
         "## Measured errors and their bounds\n",
         *table(data),
         "\n## What holds\n",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from mmfl.allocate import allocation_probabilities
 from mmfl.convergence import Course, Quadratic, Setting, Walk, gathered, measure, walk
 from mmfl.errors import InputError
 from support import convex
+from support.pages import blocks
 
 
 @pytest.fixture(scope="module")
@@ -203,9 +202,8 @@ def test_only_as_many_rounds_are_shown_as_every_seed_has(setting):
 
 
 def test_ones_own_task_works_as_shown(capsys):
-    page = (Path(__file__).parents[2] / "docs/laboratory.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    exec(block.replace("T=30", "T=5").replace("range(4)).items", "range(2)).items"), {})
+    (block,) = blocks("docs/explanation/convergence.md", "python")
+    exec(block.text.replace("T=30", "T=5").replace("range(4)).items", "range(2)).items"), {})
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[::2]] == ["heights", "labels"]
     for line in lines[1::2]:

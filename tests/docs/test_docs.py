@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 import mmfl
 from mmfl import Experiment
+from support.pages import HOUSE, block, blocks, write_files
 
-HOUSE = Path(__file__).parents[2]
-
-
-def blocks(page: str, language: str) -> list[str]:
-    text = (HOUSE / page).read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+INLINE = 'engine = "inline"\n'
+"""No worker processes: starting them takes longer than all else here."""
 
 
-def test_ones_own_parts_work_as_shown(tmp_path, monkeypatch):
-    (module,), (toml,) = blocks("docs/extending.md", "python"), blocks("docs/extending.md", "toml")
-    (tmp_path / "mine.py").write_text(module)
+def test_ones_own_allocator_works_as_shown(tmp_path, monkeypatch):
+    page = "docs/how-to/write-an-allocator.md"
+    write_files(page, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    experiment = Experiment.from_toml(toml, allow_imports=True)
+    shown = block(page, "greedy.toml")
+    experiment = Experiment.from_toml(INLINE + shown, allow_imports=True)
     *_, (_, last) = mmfl.rounds(experiment)
     assert last.failures == ()
     assert sorted(last.clients.values()) == [0, 8]
@@ -30,10 +27,11 @@ def test_ones_own_parts_work_as_shown(tmp_path, monkeypatch):
 
 
 def test_ones_own_data_loss_and_metric_work_as_shown(tmp_path, monkeypatch):
-    (module,), (toml,) = blocks("docs/data.md", "python"), blocks("docs/data.md", "toml")
-    (tmp_path / "clinic.py").write_text(module)
+    page = "docs/how-to/use-your-own-data.md"
+    write_files(page, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    experiment = Experiment.from_toml(toml, allow_imports=True)
+    shown = block(page, "stays.toml")
+    experiment = Experiment.from_toml(INLINE + shown, allow_imports=True)
     *_, (_, last) = mmfl.rounds(experiment)
     assert last.failures == ()
     assert last.clients == {"stays": 4}
@@ -42,8 +40,7 @@ def test_ones_own_data_loss_and_metric_work_as_shown(tmp_path, monkeypatch):
 
 
 def test_faults_happen_as_shown():
-    (toml,) = blocks("docs/robustness.md", "toml")
-    experiment = Experiment.from_toml(toml)
+    experiment = Experiment.from_toml(block("docs/how-to/simulate-faults.md", "faulty.toml"))
     records = [record for _, record in mmfl.rounds(experiment)]
     kinds = {fault.kind for record in records for fault in record.faults}
     assert kinds == {"dropout", "late", "sign_flipped", "nan"}
@@ -53,8 +50,10 @@ def test_faults_happen_as_shown():
 
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(HOUSE)
-    first, second = blocks("README.md", "python")
-    short = first.replace('first_run.toml")', 'first_run.toml", sets=["rounds=2"])')
+    first, second = (shown.text for shown in blocks("README.md", "python"))
+    short = first.replace(
+        'first_run.toml")', 'first_run.toml", sets=["rounds=2", "engine=inline"])'
+    )
     assert short != first
     folder = str(tmp_path / "run")
     exec(short.replace("mmfl.run(experiment)", f"mmfl.run(experiment, out={folder!r})"), {})
@@ -85,9 +84,9 @@ def test_the_experiments_fit_the_schema_that_editors_use(path):
 
 
 def test_the_analysis_computes_as_shown():
-    (shown,) = blocks("docs/theory.md", "python")
+    (shown,) = blocks("docs/explanation/theory.md", "python")
     names = {}
-    exec(shown, names)
+    exec(shown.text, names)
     assert names["p"] == pytest.approx([0.94, 0.06], abs=0.005)
     assert names["omega"].sum() == pytest.approx(1 - (1 - names["p"][1]) ** 4)
     assert 0 < names["low"] < 1 < names["high"]
@@ -97,6 +96,7 @@ def test_the_analysis_computes_as_shown():
 
 
 def test_every_check_that_the_analysis_names_exists():
-    named = set(re.findall(r"`(Test\w+)`", (HOUSE / "docs/theory.md").read_text()))
+    page = (HOUSE / "docs/explanation/theory.md").read_text()
+    named = set(re.findall(r"`(Test\w+)`", page))
     written = "\n".join(path.read_text() for path in (HOUSE / "tests/theory").glob("*.py"))
     assert named == set(re.findall(r"^class (Test\w+)", written, flags=re.MULTILINE))

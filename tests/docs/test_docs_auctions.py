@@ -1,15 +1,10 @@
-"""What docs/auctions.md shows, is what one gets."""
+"""What the pages about auctions show is what you get."""
 
 from __future__ import annotations
-
-import re
-import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mmfl.cli import main
 from mmfl.market import (
     MECHANISMS,
     BudgetFair,
@@ -17,49 +12,40 @@ from mmfl.market import (
     best_response,
     budget_fair,
     max_min_fair,
+    read_bids,
+    write_awards,
 )
 from mmfl.market.bids_io import DISTRIBUTIONS
+from support.pages import HOUSE, block, blocks, write_files
 
-PAGE = (Path(__file__).parents[2] / "docs/auctions.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
+HOW_TO = "docs/how-to/run-an-auction.md"
+EXPLAINED = "docs/explanation/auctions.md"
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "bids.csv").write_text(blocks("csv")[0])
-    return tmp_path
+def test_the_awards_are_those_of_the_table(tmp_path):
+    write_files(HOW_TO, tmp_path)
+    outcome = max_min_fair(read_bids(tmp_path / "bids.csv"), budget=2.0)
+    write_awards(outcome, tmp_path / "written.csv")
+    assert (tmp_path / "written.csv").read_text() == block(HOW_TO, "awards.csv")
 
 
-def test_the_commands_print_what_is_shown(here, monkeypatch, capsys):
-    shown = [part for block in blocks("console") for part in block.split("$ ")[1:]]
-    assert len(shown) == 4
-    for part in shown:
-        command, _, expected = part.partition("\n")
-        monkeypatch.setattr("sys.argv", shlex.split(command))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert not ended.value.code
-        assert capsys.readouterr().out == expected
-    assert (here / "awards.csv").read_text() == blocks("csv")[1]
+def test_the_line_about_lies_is_computed(capsys):
+    (shown,) = blocks(EXPLAINED, "python")
+    short = shown.text.replace("instances=20", "instances=1")
+    assert short != shown.text
+    exec(short, {})
+    assert len(capsys.readouterr().out.split()) == 3
 
 
-def test_the_python_and_the_toml_work(here):
-    first, second = blocks("python")
-    exec(first, {"print": lambda *_: None})
-    short = second.replace("instances=20", "instances=1")
-    assert short != second
-    exec(short, {"print": lambda *_: None})
-    (here / "market.toml").write_text(blocks("toml")[0])
-    assert Market.load(here / "market.toml").bids().shape == (100, 2)
+def test_the_market_is_simulated(tmp_path):
+    write_files(HOW_TO, tmp_path)
+    assert Market.load(tmp_path / "market.toml").bids().shape == (100, 2)
 
 
 def test_every_mechanism_and_bid_model_is_described():
-    for kind in (*MECHANISMS.table, *DISTRIBUTIONS.table):
-        assert f"| `{kind}` |" in PAGE
+    for page, table in ((EXPLAINED, MECHANISMS.table), (HOW_TO, DISTRIBUTIONS.table)):
+        text = (HOUSE / page).read_text(encoding="utf-8")
+        assert [kind for kind in table if f"| `{kind}` |" not in text] == []
 
 
 def test_the_counter_examples_are_mended():

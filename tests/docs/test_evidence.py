@@ -20,7 +20,7 @@ FOLDERS = [
 ]
 PAGES = [
     path
-    for pattern in ("*.md", "docs/*.md", "examples/*.md", "chaos/**/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "examples/*.md", "chaos/**/README.md")
     for path in sorted(HOUSE.glob(pattern))
 ] + [path for parent in KINDS.values() for path in sorted(parent.glob("**/README.md"))]
 DRIVERS = sorted(
@@ -64,10 +64,10 @@ def test_a_page_links_to_files_that_exist(path):
 
 
 @pytest.mark.parametrize(
-    "path", [*HOUSE.glob("*.md"), *sorted(HOUSE.glob("docs/*.md"))], ids=lambda path: path.name
+    "path", [*HOUSE.glob("*.md"), *sorted(HOUSE.glob("docs/**/*.md"))], ids=lambda path: path.name
 )
 def test_a_page_names_targets_that_exist(path):
-    named = re.findall(r"(?:`|    |\.\.\. )make ([a-z][\w-]*)", path.read_text())
+    named = re.findall(r"(?:`|    |\.\.\. |^)make ([a-z][\w-]*)", path.read_text())
     assert [name for name in named if name.islower() and name not in TARGETS] == []
 
 

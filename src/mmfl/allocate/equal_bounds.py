@@ -57,7 +57,7 @@ _SPREAD, _NOISE = 0.05, 0.1
 """How far each may be from that, and the standard deviation of an observation, worth one of them.
 
 These five numbers predict the next difficulty best in runs that no result comes from; see
-docs/equal_bounds.md. Others close by do as well.
+docs/explanation/equal-bounds.md. Others close by do as well.
 """
 
 _MOST = 1e6

@@ -1,7 +1,8 @@
 """A laboratory: strongly convex tasks with known constants, run through the real round loop.
 
 Siew et al., "Fair Concurrent Training of Multiple Models in Federated Learning", the section
-"Convergence Guarantees": its bounds beside the errors that they are about; docs/laboratory.md.
+"Convergence Guarantees": its bounds next to the errors that they are about. See
+docs/explanation/convergence.md.
 """
 
 from __future__ import annotations

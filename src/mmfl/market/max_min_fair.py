@@ -3,7 +3,7 @@
 As printed, Algorithm 3 overspends and pays winners less than they bid. This is the repaired rule in
 closed form: one sort of the bids, then arithmetic over the S tasks. `mmfl.market.by_rounds` has the
 same rule round by round, as the paper tells it; tests hold the two against each other.
-docs/auctions.md says what was repaired, and why.
+docs/explanation/auctions.md says what was repaired, and why.
 """
 
 from __future__ import annotations

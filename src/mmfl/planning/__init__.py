@@ -5,7 +5,7 @@
     prediction.at(3, 20).tasks["fashion"].clients.mean
 
 Planning is the round loop itself on an engine that trains nothing (`mmfl.planning.surrogate`).
-docs/planning.md says what it assumes, and how wrong it was.
+docs/explanation/planning.md says what it assumes, and how wrong it was.
 """
 
 from __future__ import annotations

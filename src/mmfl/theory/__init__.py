@@ -5,7 +5,8 @@
     t_step_bound(1000, Constants(L=1.0, mu=1.0, G=1.0), distance=1.0)
 
 Everything is corrected where the paper errs; `mmfl.theory.printed` has the formulas as printed, and
-docs/theory.md walks through every statement. `mmfl.fairness` measures how even a result is.
+docs/explanation/theory.md walks through every statement. `mmfl.fairness` measures how even a
+result is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The convergence bounds, corrected; as the paper prints them they are in `printed`.
 
-What was repaired, and why, is told statement by statement in docs/theory.md. In all of them t and T
+docs/explanation/theory.md says, statement by statement, what was repaired and why. In all, t and T
 count only the rounds in which the task trained, the selection skew is meant given that somebody was
 selected, and `distance` is a squared one: E|w - w*|^2.
 """
@@ -67,7 +67,8 @@ def recursion_bound(
         distance: |w_0 - w*|^2.
         square_weight: As for `one_step_bound`.
         steps: How often it is applied in a round; by default tau times, once for each local step.
-            Once a round, as the paper means it, E|w - w*|^2 can exceed it (docs/laboratory.md).
+            Once a round, as the paper means it, E|w - w*|^2 can exceed it; see
+            docs/explanation/convergence.md.
     """
     steps = max(1, round(constants.tau)) if steps is None else steps
     if steps < 1:

@@ -1,7 +1,7 @@
 """The paper's formulas as printed, in one place, to be held against the corrected ones.
 
-Each is wrong in the way that its docstring says; docs/theory.md has the counter-examples. Nothing
-of mmfl but the comparisons uses them.
+Each is wrong in the way that its docstring says; docs/explanation/theory.md has the
+counter-examples. Nothing of mmfl but the comparisons uses them.
 """
 
 from __future__ import annotations

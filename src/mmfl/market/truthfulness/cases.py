@@ -16,7 +16,7 @@ without any re-allocation, and `elsewhere` a lie that loses its task and pays in
 
 `COUNTER_EXAMPLES` are lies apart from the theorem, and `FLAWS` what rules decide as printed where
 that breaks the budget, pays less than the bid, or leaves out clients that can be had. Names such as
-CE1 are those of docs/auctions.md.
+CE1 are those of docs/explanation/auctions.md.
 """
 
 from __future__ import annotations
