@@ -17,6 +17,7 @@ from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -115,7 +116,9 @@ class Grid:
         tables = self.tables(options.max_width, stars=console.color_system is None)
         for number, table in enumerate(tables):
             yield from ([""] if number else [])
-            yield table
+            for line in console.render_lines(table, options, pad=False):
+                yield from _strip(line)
+                yield Segment.line()
 
     def tables(self, width: int, *, stars: bool = False) -> list[Table]:
         """The tables that it takes: one, if all columns fit into `width`."""
@@ -127,6 +130,13 @@ class Grid:
             names = _break_names(names, width - max(number.width for number in numbers) - _GAP)
         blocks = _split(numbers, width - _total(names) - _GAP)
         return [_draw([*names, *block], width) for block in blocks]
+
+
+def _strip(line: list[Segment]) -> list[Segment]:
+    """A line without blanks at its end."""
+    while line and not line[-1].text.strip():
+        line = line[:-1]
+    return [*line[:-1], Segment(line[-1].text.rstrip(), line[-1].style)] if line else []
 
 
 def make_text(line: str, style: str = "") -> Text:
