@@ -76,7 +76,7 @@ class FedFair:
         alpha: The paper's alpha in [1, inf]: 1 is uniform, inf sends everybody to the worst task.
         sampling: "independent" (the paper: one draw per client) or "stratified" (each task's number
             of clients within one of its expectation; each client's probabilities unchanged).
-        floor: At least so many clients for each task, while clients last.
+        floor: The least number of clients for each task, as far as clients last.
     """
 
     alpha: Annotated[float, Strict(), Field(ge=1)] = 3.0

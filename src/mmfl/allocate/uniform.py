@@ -21,7 +21,7 @@ class Uniform:
 
     Attributes:
         sampling: "independent" or "stratified", as in `FedFair`.
-        floor: At least so many clients for each task, while clients last.
+        floor: The least number of clients for each task, as far as clients last.
     """
 
     sampling: Literal["independent", "stratified"] = "independent"

@@ -174,7 +174,7 @@ class Synthetic:
         train: Training examples.
         test: Test examples.
         noise: Spread of the clouds; the centres have spread 1. More noise, a harder task.
-        seed: Of the data, which thus stays the same over the seeds of an experiment.
+        seed: Seed of the data, which stays the same over the seeds of an experiment.
     """
 
     classes: Annotated[Count, Field(ge=2)] = 4

@@ -12,7 +12,7 @@ class Checkpoints:
     """``[checkpoints]``: how often a run is saved; no influence on its result.
 
     Attributes:
-        rounds: After every so many rounds.
+        rounds: Rounds between two checkpoints.
         seconds: After a round, if so much time has passed since the last one (10 unless `rounds` is
             set); or 20 times what the last one took to be written, if that is longer.
         keep: How many are kept; 0 = none are written.

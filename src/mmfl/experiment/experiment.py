@@ -55,8 +55,8 @@ class Experiment:
     """Everything that decides a run's result, and the engine that computes it.
 
     Attributes:
-        rounds: T.
-        clients: The pool.
+        rounds: How many rounds to train (T in the paper).
+        clients: How many clients there are, and which of them are active.
         tasks: The S tasks.
         seed: Of all randomness.
         precision: "float32", or "bf16" for forward and backward passes with float32 weights.

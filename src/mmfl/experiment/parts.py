@@ -137,8 +137,8 @@ class LocalTraining:
         steps: SGD steps instead.
         batch_size: Examples in a step.
         lr: A number, or a schedule such as ``{ kind = "inverse", mu = 0.1, gamma = 8.0 }``.
-        momentum: Of SGD.
-        weight_decay: Of SGD.
+        momentum: Momentum of SGD.
+        weight_decay: Weight decay of SGD (L2 penalty).
         remainder: "keep" or "drop" a pass's last, smaller batch.
     """
 
@@ -312,8 +312,8 @@ class Evaluate:
     """Measuring.
 
     Attributes:
-        every: The test split is measured every so many rounds, and after the last one. (The
-            difficulty is measured after every round: allocation needs it.)
+        every: Rounds between evaluations on the test split; the last round is always evaluated.
+            (The difficulty is measured after every round: allocation needs it.)
         batch_size: Examples in a batch of an evaluation.
     """
 

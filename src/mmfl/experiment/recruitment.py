@@ -37,7 +37,7 @@ class RecruitmentSettings:
         correlation: Between the simulated bids of a client for any two tasks.
         fraction: What a fractional winner does: it is available for the task in a round with
             "probability" x, or always, with x of the local "work".
-        dropouts: Whether a winner whose turns come to nothing is "paid" all the same (it was
+        dropouts: Whether a winner whose turns are lost is "paid" all the same (it was
             ready), or "unpaid": then it gets the share of its payment that the updates accepted
             from it are of the turns it was given. Who is never given a turn is paid, unless it
             holds no data of the task.

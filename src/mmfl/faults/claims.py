@@ -33,7 +33,7 @@ class FalseLoss:
     """Reports false losses: of its turn, and of a model that it evaluates on its own data.
 
     Attributes:
-        factor: It claims so many times its losses.
+        factor: It reports its losses multiplied by this.
         value: It claims this loss instead; inf is refused.
         metric: In an evaluation it also claims this metric (a mean over its examples); by default
             the true one.

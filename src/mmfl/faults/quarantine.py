@@ -28,8 +28,8 @@ class Quarantine:
     workers, no evaluation, and no update that is sent twice, since the first one stands.
 
     Attributes:
-        strikes: So many refused updates in a row, over all tasks, and the client is left out.
-        rounds: For so many rounds; by default for ever.
+        strikes: How many refused updates in a row, over all tasks, put a client in quarantine.
+        rounds: How many rounds a quarantine lasts; by default it never ends.
     """
 
     strikes: Count

@@ -95,11 +95,11 @@ class Faults:
     """What is made to go wrong.
 
     Attributes:
-        dropout: The chance that a turn comes to nothing; or a list of one per client.
-        deadline: Virtual seconds after which a round is closed; who is not done by then is late.
+        dropout: The probability that a turn is lost; or a list with one per client.
+        deadline: Virtual seconds after which a round closes; clients that need longer are late.
         speed: Training examples that a client processes in a virtual second: a number, a list of
             one per client, or e.g. ``{ kind = "lognormal", median = 100.0, sigma = 1.0 }``.
-        jitter: Standard deviation of the logarithm of a turn's virtual time, beside what the work
+        jitter: Standard deviation of the logarithm of a turn's virtual time, around what the work
             and the speed say.
         clients: Clients that misbehave. Of several tables that hit the same turn, the first does.
     """
@@ -116,7 +116,7 @@ class Faults:
                 raise ValueError(f"{key} needs a speed, from which virtual time follows")
 
     def check(self, tasks: Sequence[str], count: int) -> None:
-        """Refuse what does not fit an experiment with these tasks and so many clients."""
+        """Refuse what does not fit an experiment with these tasks and this many clients."""
         if isinstance(self.dropout, tuple) and len(self.dropout) != count:
             raise ValueError(
                 f"faults.dropout must have one chance per client ({count}), got {len(self.dropout)}"

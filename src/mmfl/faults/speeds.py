@@ -83,8 +83,8 @@ class UniformSpeed:
     """Anything between two rates is equally likely.
 
     Attributes:
-        low: The slowest.
-        high: The fastest.
+        low: The slowest rate.
+        high: The fastest rate.
     """
 
     low: Positive

@@ -108,7 +108,7 @@ class ValueThreshold:
     """A posted price without a budget.
 
     Attributes:
-        threshold: The price; whoever asks for less joins.
+        threshold: The price; clients that bid less join.
     """
 
     threshold: Positive
@@ -139,7 +139,7 @@ class RandomWithinBudget:
 
     Attributes:
         budget: B, shared equally by the tasks.
-        seed: Of the order.
+        seed: Seed of the random order.
     """
 
     budget: Positive

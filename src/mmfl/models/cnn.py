@@ -30,7 +30,7 @@ class Cnn:
     """conv, pool, conv, pool, dense, dense.
 
     Attributes:
-        channels: Of the two convolutions.
+        channels: Output channels of the two convolutions.
         kernel: Odd side of their kernels; padding keeps the image's size.
         dense: Width of the first dense layer.
         dropout: Before the last layer.

@@ -34,7 +34,7 @@ class PreactResnet:
         blocks: Blocks in each stage.
         norm: "batch": batch statistics in training and at test time (the paper's); "group": group
             norm, which knows no batch.
-        groups: Of the group norm, at most; fewer where they do not divide the channels.
+        groups: Groups of the group norm; fewer where this does not divide the channels.
     """
 
     width: Count = 16

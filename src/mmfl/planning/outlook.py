@@ -128,7 +128,7 @@ class Plan:
 
     Attributes:
         scenarios: By budget, then by alpha.
-        rounds: T.
+        rounds: How many rounds there are.
         draws: How many times each was drawn.
         tasks: Names.
         source: Where difficulties come from: "runs", "difficulty" (they were given) or "equal".

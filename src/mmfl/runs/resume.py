@@ -1,6 +1,6 @@
 """Going on with a run: what is in its directory, whether it is this experiment's, and from where.
 
-A run goes on from the newest checkpoint that is whole and that the run's own rounds agree with.
+A run resumes from the newest checkpoint that is whole and that the run's own rounds agree with.
 Rounds after it are forgotten and done again, to the same bits: a round depends on nothing but the
 experiment and the state before it.
 """
@@ -105,7 +105,7 @@ class ResumableRun:
             )
 
     def _rewrite(self, store: RunStore, after: int, now: Mapping[str, Any]) -> None:
-        """Say that it goes on, with what, and for how long."""
+        """Record that it was resumed, with what, and for how long."""
         folder, told = self.folder, store.environment()
         told = {**told, "resumed": [*told.get("resumed", []), {"after_round": after, **now}]}
         reason = inexact(told)
@@ -134,7 +134,7 @@ def complaint(store: RunStore, state: State) -> str | None:
 
 
 def find_resumable(folder: Path, experiment: Experiment) -> ResumableRun | None:
-    """The run that a folder holds, if it can go on as this experiment; None if it holds nothing.
+    """The run in a folder, if it can be resumed as this experiment; None if there is nothing.
 
     What is refused is left as it is: a folder that holds something else, a run that another process
     is busy with, a run of another experiment (all that differs is named; rounds may grow).

@@ -47,7 +47,7 @@ class StoredRounds(Rounds):
     Attributes:
         folder: The run directory; final once `start` was called, or the first round is there. It
             is absolute if the current folder has changed by then.
-        after: The round that it goes on after, known from then on; 0 if it starts.
+        after: The round that it resumes after, known from then on; 0 if it starts.
         recruitment: The auction before round one, if there is one; known from then on.
     """
 

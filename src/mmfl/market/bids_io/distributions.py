@@ -84,7 +84,7 @@ class TruncatedNormal:
     """A normal distribution cut off at both ends: task 1 of the paper's Experiment 5.
 
     Attributes:
-        mean: Of the normal distribution before the cut.
+        mean: Mean of the normal distribution before truncation.
         sd: Its standard deviation.
         low: The lowest bid.
         high: The highest bid.
