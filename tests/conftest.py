@@ -71,6 +71,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in [name for name in os.environ if name.startswith("FLWR_")]:
         monkeypatch.delenv(name)
+    for name in ("COLUMNS", "LINES"):  # pytest-xdist sets them in its workers
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
