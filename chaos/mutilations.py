@@ -82,15 +82,15 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
     for number in range(count):
         copy = where / "copy"
         shutil.copytree(where / "run", copy)
-        vault = CheckpointStore(copy / "checkpoints", keep=2)
-        newest = vault.names()[-1]
-        paths = needed(vault.folder, newest)
+        checkpoints = CheckpointStore(copy / "checkpoints", keep=2)
+        newest = checkpoints.names()[-1]
+        paths = needed(checkpoints.folder, newest)
         before = [path.read_bytes() for path in paths]
         while [p.read_bytes() if p.exists() else None for p in paths] == before:
             how = luck.choice(WAYS)
             mutilate(paths, how, luck.randrange(2**40), luck.randrange(8))
         ways[how] += 1
-        found = vault.newest(noted=newest)
+        found = checkpoints.newest(noted=newest)
         detected += found.name != newest
         named += newest in found.damaged
         if number % RESUMED == 0:

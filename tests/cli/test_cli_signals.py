@@ -16,6 +16,9 @@ STORM = """
 import atexit, os, signal, sys
 
 NUMBERS = [signal.Signals[name] for name in sys.argv.pop(1).split(",")]
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # under nohup some are ignored
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def storm():
     # Blocked until all were sent, so that all of them arrive at once.

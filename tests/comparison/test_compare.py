@@ -206,6 +206,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "file").touch()
     message = one_line(InputError, lambda: compare({"x": made()}, [0], "file"))
     assert message == "'file' is a file; choose a folder for the runs"
+    assert "cannot hold a run" in one_line(
+        StoreError, lambda: Comparison({"x": made()}, [0], "y" * 300)
+    )
 
 
 @pytest.mark.parametrize("status", ["finished", "stopped"])

@@ -20,3 +20,9 @@ def test_differences_are_by_key_and_by_task_name():
 def test_the_engine_and_checkpoints_make_no_difference():
     was = {"seed": 0, "engine": {"kind": "local"}, "checkpoints": {"keep": 2}}
     assert differences(was, {"seed": 0, "engine": {"kind": "inline"}}) == {}
+
+
+def test_the_order_of_tasks_makes_a_difference():
+    one, other = {"name": "x", "k": 1}, {"name": "y"}
+    was, now = {"tasks": [one, other]}, {"tasks": [other, one]}
+    assert differences(was, now) == {"order of tasks": (["x", "y"], ["y", "x"])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from contextlib import closing
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,18 @@ def test_an_engine_serves_experiments_that_differ_in_allocation_but_no_others():
     for changes in ({"seed": 5}, {"score_split": "test"}, {"checks": Checks(max_norm=5.0)}):
         with pytest.raises(InputError, match=r"another experiment: (seed|val|check)"):
             list(mmfl.rounds(dataclasses.replace(other, **changes), engine=engine))
+
+
+def test_an_engine_serves_two_experiments_by_turns(small):
+    other = dataclasses.replace(small, seed=7)
+    alone = [state.fingerprint for state, _ in mmfl.rounds(small)]
+    with closing(small.engine.open(small, data_dir=None)) as engine:
+        mine, theirs = (iter(mmfl.rounds(e, engine=engine)) for e in (small, other))
+        shared = []
+        for state, _ in mine:
+            shared.append(state.fingerprint)
+            next(theirs)
+    assert shared == alone
 
 
 def test_every_active_client_has_one_turn_and_updates_are_applied():

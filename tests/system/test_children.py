@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
 import threading
 import warnings
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from mmfl.errors import EngineError
 from mmfl.system import calls
-from mmfl.system.child import Child
+from mmfl.system.child import Child, _limit_silence
 
 FORKS = """
 import json, os, signal, struct, sys
@@ -24,6 +26,13 @@ whole = json.dumps({"fork": fork}).encode()
 os.write(socket, struct.pack("!i", len(whole)) + whole)
 os.write(socket, struct.pack("!i", 1000) + b"half a message")
 os.kill(os.getpid(), signal.SIGKILL)
+"""
+WAITS = """
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+with suppress(EOFError):
+    Connection(int(sys.argv[1])).recv_bytes()
 """
 ANSWERS = """
 import sys
@@ -104,3 +113,22 @@ def test_a_child_that_cannot_be_watched_is_not_started(start):
     ):
         start("answers")
     assert children.read_text() == before
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_child_that_is_dropped_ends(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "waiting.py").write_text(WAITS)
+    child = Child.start("waiting")
+    process = child.process
+    del child
+    gc.collect()
+    assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("seconds", [1e-3, 0.5, 120.0, 1e19])
+def test_any_patience_can_be_had(seconds):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        _limit_silence(ours, seconds)

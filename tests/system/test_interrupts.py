@@ -16,6 +16,8 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @pytest.fixture(autouse=True)
 def _handlers_stay():
     before = {number: signal.getsignal(number) for number in STOPS}
+    for number in STOPS:  # under nohup some are ignored
+        signal.signal(number, signal.SIG_DFL)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import re
+import select
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -56,7 +57,9 @@ class _Watched(io.FileIO):
 
     def write(self, data: Any, /) -> int:
         try:
-            return super().write(data) or 0
+            while (count := super().write(data)) is None:  # it does not block: wait for the reader
+                select.select([], [self], [])
+            return count
         except OSError as error:
             hung_up = error.errno == errno.EIO and self.sentence is not None  # a closed terminal
             if not hung_up and not isinstance(error, BrokenPipeError):

@@ -78,6 +78,7 @@ class Comparison:
             if twin is not None:
                 raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
         self.out = Path(out)
+        check_folder(self.out)
         if exists(self.out) and not is_folder(self.out):
             raise InputError(f"{str(out)!r} is a file; choose a folder for the runs")
         self._data_dir = None if data_dir is None else Path(data_dir)

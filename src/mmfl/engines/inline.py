@@ -52,7 +52,8 @@ class InlineEngine:
         if world != self._world:
             self._world = None  # should the rest fail, then nothing of it counts as done
             self._trainer = Trainer.of(experiment, self._cache.arrays(experiment))
-            self._world, self._experiment = world, experiment
+            self._world = world
+        self._experiment = experiment
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""

@@ -205,6 +205,7 @@ class Pool:
         except (EOFError, OSError):
             self._bury(worker, requests)
             return
+        worker.overdue = False  # it answered, if only at the last moment
         if worker.ready:
             requests.answer(worker.waiting.popleft(), reply)
         else:

@@ -63,13 +63,21 @@ def hash_table(table: Mapping[str, Any]) -> str:
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """From key to its two values, where two experiments' tables differ; None = not set."""
-    old, new = _flatten(was), _flatten(now)
+    old, new = _flatten(was) | _task_order(was), _flatten(now) | _task_order(now)
     keys = [*old, *(key for key in new if key not in old)]
     return {
         key: (old.get(key), new.get(key))
         for key in keys
         if old.get(key) != new.get(key) and key.partition(".")[0] not in ASIDE
     }
+
+
+def _task_order(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The order of the tasks, which decides a result, too."""
+    tasks = table.get("tasks")
+    if not isinstance(tasks, list) or not all(isinstance(task, Mapping) for task in tasks):
+        return {}
+    return {"order of tasks": [task.get("name") for task in tasks]}
 
 
 def _flatten(value: Any, path: str = "") -> dict[str, Any]:

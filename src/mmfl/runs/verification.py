@@ -28,6 +28,7 @@ from mmfl.runs.checkpoints import CheckpointStore
 from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.folders import no_run
 from mmfl.runs.directory.mark import FIRST, is_marked
+from mmfl.runs.directory.names import check_folder
 from mmfl.runs.integrity.digests import DIGEST
 from mmfl.runs.resume import complaint
 from mmfl.runs.store import RunStore
@@ -85,6 +86,7 @@ def verify(
     """
     folder = Path(folder)
     data = None if data_dir is None else Path(data_dir)
+    check_folder(folder / DATABASE)
     if not exists(folder / DATABASE) and not is_marked(folder):
         raise no_run(folder, DATABASE)
     for _ in range(3):
@@ -183,14 +185,14 @@ def _files(store: RunStore) -> Iterator[Part]:
 
 
 def _checkpoints(folder: Path, store: RunStore | None = None) -> Iterator[Part]:
-    vault = CheckpointStore(folder / "checkpoints", keep=1)
+    checkpoints = CheckpointStore(folder / "checkpoints", keep=1)
     noted = "" if store is None else store.meta().get("checkpoint", "")
-    for name in dict.fromkeys([*vault.names(), *([noted] if noted else [])]):
+    for name in dict.fromkeys([*checkpoints.names(), *([noted] if noted else [])]):
         what = f"checkpoints/{name}"
         try:
-            state = vault.load(name)
+            state = checkpoints.load(name)
         except StoreError as error:
-            if name == noted or name in vault.names():  # else a live run has removed it
+            if name == noted or name in checkpoints.names():  # else a live run has removed it
                 said = str(error).removeprefix(f"checkpoint {name!r} ")
                 yield Part(what, "damaged", said.removeprefix("is damaged: "))
             continue

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -212,7 +213,9 @@ def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> threading.T
     except OSError:  # the system cannot do that
         ended = None
     try:
-        return calls.start_thread(partial(_shut_down_after, process, ended, line), "watch child")
+        # Held weakly: what nobody uses any more is closed, and that ends the process.
+        act = partial(_shut_down_after, process, ended, weakref.ref(line))
+        return calls.start_thread(act, "watch child")
     except RuntimeError:
         if ended is not None:
             os.close(ended)
@@ -220,7 +223,7 @@ def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> threading.T
 
 
 def _shut_down_after(
-    process: subprocess.Popen[bytes], ended: int | None, line: socket.socket
+    process: subprocess.Popen[bytes], ended: int | None, line: weakref.ref[socket.socket]
 ) -> None:
     if ended is not None:
         poller = select.poll()
@@ -229,12 +232,15 @@ def _shut_down_after(
         os.close(ended)
     while ended is None and process.poll() is None:
         time.sleep(_OFTEN)
-    with suppress(OSError):  # it was shut down already
-        line.shutdown(socket.SHUT_RDWR)
+    known = line()
+    if known is not None:
+        with suppress(OSError):  # it was shut down already
+            known.shutdown(socket.SHUT_RDWR)
 
 
 def _limit_silence(end: socket.socket, seconds: float) -> None:
     """Have reads and writes that wait longer than that fail; unlike `settimeout`, keep its mode."""
+    seconds = min(seconds, 1e9)
     whole = int(seconds)
     limit = struct.pack("@ll", whole, int(1e6 * (seconds - whole)))
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)

@@ -308,8 +308,11 @@ def make_folders(folder: Path) -> None:
         except FileExistsError:  # another process was faster, or it is a file
             if not is_folder(path):
                 raise
-    for path in {folder, *missing}:
+    for path in missing:
         sync_folder(path.parent)
+    if not missing:
+        with suppress(PermissionError):  # a folder of the user's, which outlasts a power cut or not
+            sync_folder(folder.parent)
 
 
 def list_folder(folder: Path) -> list[Path]:

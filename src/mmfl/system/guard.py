@@ -36,14 +36,15 @@ def watch_parent(parent: int) -> None:
         ended = None
     with suppress(OSError):
         calls.die_with_parent()
-    first = os.getppid()
+    if os.getppid() != parent:
+        os._exit(1)
 
     def wait() -> None:
         poller = select.poll()
         if ended is not None:
             poller.register(ended, select.POLLIN)
         heard = False
-        while not heard and os.getppid() == first:
+        while not heard and os.getppid() == parent:
             heard = bool(poller.poll(None if ended is not None else 1000 * _OFTEN))
         os._exit(1)
 
