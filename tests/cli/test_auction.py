@@ -228,7 +228,7 @@ def test_check_says_what_holds(auction):
 )
 def test_check_knows_theorems(auction, options):
     out = auction("check", "bids.csv", *options)
-    assert "truthful: yes, by a theorem, and no lie was found that pays" in out
+    assert "truthful: yes, by a theorem, and no profitable lie was found" in out
     data = json.loads(auction("check", "bids.csv", *options, "--json"))
     assert (data["truthful_by_theorem"], data["best_gain"], data["best_lie"]) == (True, 0, None)
 

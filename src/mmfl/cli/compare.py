@@ -60,7 +60,7 @@ def compare(
         str,
         typer.Option(
             metavar="auto|N",
-            help="How many runs to do at the same time. They share the workers, and each loads "
+            help="Number of runs in parallel. They share the workers; each loads its own copy of "
             "the data. auto: about one for each worker of the local engine. Results do not "
             "depend on it.",
         ),
@@ -219,9 +219,9 @@ def _draw(
     except InputError as error:
         if figure is not None:
             raise
-        return f"no picture: {error}"
+        return f"no figure: {error}"
     own.write(path, content)
-    return f"picture: {path}"
+    return f"figure: {path}"
 
 
 def _write(
