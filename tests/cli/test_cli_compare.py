@@ -176,8 +176,13 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
     return {
         "vary": (["--vary", "lr"], "--vary takes key=a,b"),
         "twice": (["--vary", "local.lr=1,1.0,1"], "--vary gives 'lr=1' twice"),
-        "key": (["--vary", "local.rl=1,2"], "local.rl is not a known key; known: "),
-        "value": (["--vary", "allocator=fair,uniform"], "unknown allocator 'fair'"),
+        "key": (["--vary", "local.rl=1,2"], "--vary: local.rl is not a known key; "),
+        "value": (
+            ["--vary", "allocator=fair,uniform"],
+            "--vary: allocator.kind: unknown allocator 'fair'",
+        ),
+        "path": (["--vary", "tasks.c.lr=1,2"], "mmfl: --vary: tasks has no 'c'; "),
+        "set": (["--set", "rounds=0", "--vary", "seed=1,2"], "mmfl: --set: rounds must be"),
         "seeds": (["--seeds", "a"], "--seeds takes numbers and ranges"),
         "seed set": (["--set", "seed=3"], "seeds are given as --seeds"),
         "seed varied": (["--vary", "seed=1,2"], "seeds are given as --seeds"),

@@ -83,7 +83,7 @@ def test_an_unlikely_key_gets_the_list_of_known_ones() -> None:
         ("local.epochs=0", ["local.epochs", "got 0"]),
         ("local.weight_decay=inf", ["local.weight_decay", "got inf"]),
         ("local.remainder=pad", ["local.remainder", "'keep' or 'drop'", "got 'pad'"]),
-        ("clients.active=0", ["clients.active", "above 0"]),
+        ("clients.active=0", ["clients.active", "greater than 0"]),
         ("clients.active=1.5", ["clients.active", "(0, 1]", "got 1.5"]),
         ("clients.active=true", ["clients.active", "got True"]),
         ("clients.active=[1,0.5]", ["clients", "active", "one rate per client (4)", "got 2"]),
