@@ -68,13 +68,13 @@ chaos: fuzz .venv-bench/stamp  ## slow (hours): kills, power cuts, failing calls
 	@$(BIN)/python -m chaos.kills coordinator --count 100 --out chaos/results/coordinator.json
 	@$(BIN)/python -m chaos.kills workers --count 100 --out chaos/results/workers.json
 	@$(BIN)/python -m chaos.mutilations --count 1000 --out chaos/results/mutilations.json
-	@$(BIN)/python -m chaos.power.run --states 10000 --out chaos/results/power.json
+	@$(BIN)/python -m chaos.power.run --states 2500 --out chaos/results/power.json
 	@$(BIN)/python -m chaos.calls.run --each 1 --out chaos/results/calls.json
 	@$(BIN)/python -m chaos.run_directories --count 3000 --out chaos/results/run_directories.json
 	@.venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json
 	@$(BIN)/python -m chaos.clients --out chaos/results/clients.json
 
-fuzz: .venv/run.stamp  ## slow (12 minutes): 10,000 mutated experiments and 1,000 mutated tables of bids
+fuzz: .venv/run.stamp  ## slow (22 minutes): 10,000 mutated experiments and 1,000 mutated tables of bids
 	@$(BIN)/python -m chaos.fuzz configs --count 10000 --out chaos/results/configs.json
 	@$(BIN)/python -m chaos.fuzz bids --count 1000 --out chaos/results/bids.json
 

@@ -171,9 +171,9 @@ TWICE = "duplicate reply"
 """Not for an engine to deliver: a turn has one answer. It is injected (`[faults]`)."""
 
 ELSEWHERE = {
-    "duplicate reply (two messages returned)": "no such thing: a turn has one answer",
-    "malformed content (an unknown record more)": "no such thing: an update has fixed fields",
-    "malformed content (an unknown metric more)": "no such thing: an update has fixed fields",
+    "duplicate reply (two messages returned)": "not possible: a turn has one answer",
+    "malformed content (an unknown record more)": "not possible: an update has fixed fields",
+    "malformed content (an unknown metric more)": "not possible: an update has fixed fields",
     "client process killed": "replaced, the turn done again, same bits (chaos/kills.py workers)",
 }
 

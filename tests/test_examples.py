@@ -30,7 +30,7 @@ def test_an_example_prints_its_tables(name, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "mean ± standard deviation over 2 seeds" in done.stdout
-    assert "Each minus uniform with the same seed" in done.stdout
+    assert "Each row minus uniform, paired by seed" in done.stdout
     assert len(re.findall(r"^.+: turns \{", done.stdout, flags=re.MULTILINE)) == len(VARIANTS[name])
     folder = tmp_path / "runs" / f"{name}-3-rounds"
     assert sorted(p.name for p in folder.iterdir()) == sorted(VARIANTS[name])

@@ -1,6 +1,6 @@
 """Power cuts: record the writes of runs, cut the power anywhere, resume what may be left.
 
-    python -m chaos.power.run --states 10000 --seed 0 --out chaos/results/power.json
+    python -m chaos.power.run --states 2500 --seed 0 --out chaos/results/power.json
     python -m chaos.power.run --seed 0 --replay 1234
 
 See the README beside this file.

@@ -35,6 +35,7 @@ __all__ = [
     "SweepError",
     "did_you_mean",
     "one_line",
+    "plural",
     "printable",
 ]
 
@@ -101,6 +102,15 @@ class StoreError(MmflError):
 
 class SweepError(MmflError):
     """Some runs of a comparison failed; the others are finished, and on disk."""
+
+
+def plural(number: int, noun: str) -> str:
+    """A number and its noun.
+
+    >>> plural(1, "task"), plural(1200, "task")
+    ('1 task', '1,200 tasks')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -42,10 +42,10 @@ def mistake(call):
         (("-b", "inf"), "--budget must be a finite number greater than 0, got inf"),
         (
             ("-b", "1", "-m", "gm_fair"),
-            "--mechanism: 'gm_fair' is unknown; did you mean 'gmm_fair'?",
+            "--mechanism: unknown mechanism 'gm_fair'; did you mean 'gmm_fair'?",
         ),
-        (("-b", "1", "-m", "x"), "--mechanism: 'x' is unknown; known: budget_fair, "),
-        (("-b", "1", "-m", ""), "--mechanism: '' is unknown; known: "),
+        (("-b", "1", "-m", "x"), "--mechanism: unknown mechanism 'x'; known: budget_fair, "),
+        (("-b", "1", "-m", ""), "--mechanism: unknown mechanism ''; known: "),
         (("-b", "1", "-m", "gmm_fair", "--payment", "share"), "--payment: gmm_fair has no payment"),
         (("-b", "1", "-m", "gmm_fair", "--integer"), "--integer: gmm_fair has no fractional"),
         (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share', got 'first'"),
@@ -88,8 +88,11 @@ def test_a_wrong_option_is_one_sentence(mistake, command, options, sentence):
             ("-b", "1", "-m", "value_threshold"),
             "value_threshold needs the price that it posts: add --threshold, such as",
         ),
-        (("-b", "1", "-m", "gmm_fair,maxmin_fair"), "--mechanism: 'maxmin_fair' is unknown; did"),
-        (("-b", "1", "-m", "gmm_fair,"), "--mechanism: '' is unknown"),
+        (
+            ("-b", "1", "-m", "gmm_fair,maxmin_fair"),
+            "--mechanism: unknown mechanism 'maxmin_fair'; did",
+        ),
+        (("-b", "1", "-m", "gmm_fair,"), "--mechanism: unknown mechanism ''"),
         (("-b", "1", "--out", "bids.csv/all.json"), "cannot write 'bids.csv/all.json': "),
     ],
 )

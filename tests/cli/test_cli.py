@@ -190,7 +190,7 @@ MISTAKES = {
     ),
     "cnn on a table": (["--set", "tasks.dense.model.kind=cnn"], "a cnn needs images of at least 4"),
     "nobody active": (["--set", "clients.active=0.01"], "leaves nobody active"),
-    "broken set": (["--set", "rounds"], "--set takes a.b=c, got 'rounds'"),
+    "broken set": (["--set", "rounds"], "--set: must be a.b=c, got 'rounds'"),
 }
 
 
@@ -221,7 +221,7 @@ def test_a_taken_folder_and_a_missing_run_are_one_sentence(call, config):
     Path("taken/file").touch()
     code, _, err = call("run", config, "--out", "taken")
     assert code == 2
-    assert "'taken' exists already" in one_sentence(err)
+    assert "'taken' already exists" in one_sentence(err)
     assert "'nowhere' does not exist" in one_sentence(call("status", "nowhere")[2])
 
 
@@ -305,10 +305,10 @@ def test_check_says_nothing_of_an_experiment_before_it_knows_all(call, config):
     assert sentence.startswith(f"mmfl: {config}: task 'image': its model cannot be built: ")
 
 
-def test_every_sentence_of_check_names_the_file_once(call, config):
+def test_every_sentence_of_check_names_the_file_once_unless_a_set_is_wrong(call, config):
     for arguments, _ in MISTAKES.values():
         _, _, err = call("check", config, *arguments)
-        assert err.count(str(config)) == 1
+        assert err.count(str(config)) == (not err.startswith("mmfl: --set: "))
 
 
 def test_check_counts_active_clients_also_where_each_has_a_rate(call, config):

@@ -52,7 +52,7 @@ def test_tables_picture_and_data_lie_beside_the_runs(call, config):
             [(s, v) for s in (0, 1) for v in ("fed_fair", "uniform")], start=1
         )
     ]
-    assert out.endswith(f"picture: {folder}/comparison.png\ntables and runs: {folder}\n")
+    assert out.endswith(f"figure: {folder}/comparison.png\ntables and runs: {folder}\n")
     found = json.loads((folder / "comparison.json").read_text())
     assert [variant["name"] for variant in found["variants"]] == ["fed_fair", "uniform"]
     for variant in found["variants"]:
@@ -151,7 +151,7 @@ def test_a_figure_goes_where_it_is_asked_for(call, config):
     code, out, err = call("compare", config, *VARY, "--figure", "pictures/it.svg")
     assert (code, err) == (0, "")
     assert Path("pictures/it.svg").read_text().startswith("<?xml")
-    assert "picture: pictures/it.svg\n" in out
+    assert "figure: pictures/it.svg\n" in out
 
 
 def test_without_matplotlib_there_are_the_tables_and_how_to_get_the_picture(
@@ -160,7 +160,7 @@ def test_without_matplotlib_there_are_the_tables_and_how_to_get_the_picture(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, out, err = call("compare", config, *VARY, "--out", "here")
     assert (code, err) == (0, "")
-    [line] = [line for line in out.split("\n") if line.startswith("no picture: ")]
+    [line] = [line for line in out.split("\n") if line.startswith("no figure: ")]
     assert "pip install" in line
     assert "mmfl[report]" in line
     assert "fed_fair" in Path("here/comparison.md").read_text()
@@ -176,8 +176,13 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
     return {
         "vary": (["--vary", "lr"], "--vary takes key=a,b"),
         "twice": (["--vary", "local.lr=1,1.0,1"], "--vary gives 'lr=1' twice"),
-        "key": (["--vary", "local.rl=1,2"], "local.rl is not a known key; known: "),
-        "value": (["--vary", "allocator=fair,uniform"], "unknown allocator 'fair'"),
+        "key": (["--vary", "local.rl=1,2"], "--vary: local.rl is not a known key; "),
+        "value": (
+            ["--vary", "allocator=fair,uniform"],
+            "--vary: allocator.kind: unknown allocator 'fair'",
+        ),
+        "path": (["--vary", "tasks.c.lr=1,2"], "mmfl: --vary: tasks has no 'c'; "),
+        "set": (["--set", "rounds=0", "--vary", "seed=1,2"], "mmfl: --set: rounds must be"),
         "seeds": (["--seeds", "a"], "--seeds takes numbers and ranges"),
         "seed set": (["--set", "seed=3"], "seeds are given as --seeds"),
         "seed varied": (["--vary", "seed=1,2"], "seeds are given as --seeds"),

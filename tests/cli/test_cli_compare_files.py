@@ -33,7 +33,7 @@ def test_the_users_own_file_is_refused_before_anything_runs(call, command, name)
     code, out, err = call(*command)
     assert (code, out) == (2, "")
     assert err == (
-        f"mmfl: 'here/{name}' exists already, and mmfl compare did not write it, or it was "
+        f"mmfl: 'here/{name}' already exists, and mmfl compare did not write it, or it was "
         "changed since; move it, or replace it with --force\n"
     )
     assert contents() == {name: b"precious"}
@@ -51,7 +51,7 @@ def test_a_table_that_the_user_changed_is_not_replaced(call, command, name):
     before = contents()
     code, out, err = call(*command)
     assert (code, out) == (2, "")
-    assert err.startswith(f"mmfl: 'here/{name}' exists already")
+    assert err.startswith(f"mmfl: 'here/{name}' already exists")
     assert contents() == before
 
 
@@ -88,7 +88,7 @@ def test_a_figure_of_its_own_is_drawn_again_and_another_file_is_not_replaced(cal
     Path("it.svg").write_text("precious")
     code, out, err = call(*drawn)
     assert (code, out) == (2, "")
-    assert err.startswith("mmfl: 'it.svg' exists already")
+    assert err.startswith("mmfl: 'it.svg' already exists")
     assert Path("it.svg").read_text() == "precious"
     assert call(*drawn, "--force")[0] == 0
     assert Path("it.svg").read_bytes() == first

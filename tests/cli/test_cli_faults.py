@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from mmfl import Run
+from support.experiments import LEAST_INLINE
 
 BAD = """
 [faults]
@@ -53,3 +54,21 @@ def test_a_mistake_in_the_faults_is_one_sentence(call, small_toml, tmp_path):
     assert code == 2
     assert len(err.splitlines()) == 1
     assert "faults.clients[0].does.kind" in err
+
+
+def test_one_failed_turn_and_one_client_in_quarantine_are_singular(call, tmp_path):
+    one = (
+        LEAST_INLINE
+        + """
+[[faults.clients]]
+does = "nan"
+ids = [2]
+[quarantine]
+strikes = 1
+"""
+    )
+    (tmp_path / "one.toml").write_text(one)
+    code, said, _ = call("run", tmp_path / "one.toml", "--out", tmp_path / "run")
+    assert code == 0
+    assert "\n1 client turn failed; most common reason: " in said
+    assert "\n1 client is in quarantine after the last round\n" in said

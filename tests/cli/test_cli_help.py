@@ -11,7 +11,9 @@ import click
 import pytest
 import typer
 
+import mmfl
 from mmfl.cli import app
+from mmfl.errors import StoreError
 from support.experiments import LEAST_INLINE
 
 EXPERIMENT = LEAST_INLINE
@@ -46,6 +48,15 @@ def test_help_says_all_that_was_written(call, monkeypatch, words):
     for text in written:
         for paragraph in text.split("\n\n"):
             assert squeezed(paragraph.replace("\\[", "[")).strip() in shown
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_help_has_no_line_breaks_within_a_paragraph(words):
+    here = typer.main.get_command(app)
+    for word in words:
+        assert isinstance(here, click.Group)
+        here = here.commands[word]
+    assert not re.search(r"[^\n]\n[^\n]", here.help or "")
 
 
 def test_the_help_of_auctions_names_the_section(call):
@@ -117,6 +128,46 @@ def test_the_command_line_names_the_option_that_the_library_does_not(call):
         assert (code, said in err, err.count("--out")) == (2, True, 1)
 
 
+def test_a_folder_with_a_run_can_be_resumed_instead(call):
+    Path("e.toml").write_text(EXPERIMENT)
+    assert call("run", "e.toml", "--out", "run", "-q")[0] == 0
+    advice = "'run' already exists; choose another folder{}, or continue that run with {}"
+    code, _, err = call("run", "e.toml", "--out", "run")
+    assert (code, err) == (2, f"mmfl: {advice.format(' (--out)', '--resume')}\n")
+    with pytest.raises(StoreError) as caught:
+        mmfl.run(mmfl.Experiment.load("e.toml"), "run")
+    assert str(caught.value) == advice.format("", "resume=True")
+
+
+def test_one_of_a_kind_is_not_a_plural(call):
+    Path("e.toml").write_text(EXPERIMENT)
+    said = "e.toml is valid: 1 task, 1 client of which 1 is active in round 1, 1 round\n"
+    assert call("check", "e.toml", "--set", "clients.count=1")[1].endswith(said)
+    said = "e.toml is valid: 1 task, 4 clients of which 4 are active in round 1, 2 rounds\n"
+    assert call("check", "e.toml", "--set", "rounds=2")[1].endswith(said)
+
+
+@pytest.mark.parametrize("command", ["check", "run", "compare", "plan", "profile"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("rounds", "must be a.b=c, got 'rounds'"),
+        ("tasks.b.lr=1", "tasks has no 'b'; known: a"),
+        ("rounds=0", "rounds must be greater than or equal to 1, got 0"),
+    ],
+)
+def test_a_mistake_in_a_set_is_not_blamed_on_the_file(call, command, change, said):
+    Path("e.toml").write_text(EXPERIMENT)
+    code, _, err = call(command, "e.toml", "--set", change)
+    assert (code, err) == (2, f"mmfl: --set: {said}\n")
+
+
+def test_a_mistake_in_the_file_is_not_blamed_on_a_set(call):
+    Path("e.toml").write_text(EXPERIMENT.replace("rounds = 1", "rounds = 0"))
+    code, _, err = call("check", "e.toml", "--set", "seed=1")
+    assert (code, err) == (2, "mmfl: e.toml: rounds must be greater than or equal to 1, got 0\n")
+
+
 OWN = """
 from dataclasses import dataclass
 @dataclass(frozen=True)
@@ -162,8 +213,8 @@ def test_a_module_that_is_gone_is_one_sentence(call, project):
     code, _, err = call("check", "run/experiment.toml", "--allow-imports")
     assert code == 2
     assert err.endswith(
-        "ModuleNotFoundError: No module named 'module_of_one_project'; run in the folder that it "
-        "is in, or put that folder into PYTHONPATH\n"
+        "ModuleNotFoundError: No module named 'module_of_one_project'; put the module next to "
+        "the experiment file, or add its folder to PYTHONPATH\n"
     )
 
 

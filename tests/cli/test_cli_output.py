@@ -71,7 +71,7 @@ def test_what_exists_is_replaced_only_by_force(call, command):
     for out in ("mine.txt", "link.txt"):
         code, said, err = call("auction", command, "bids.csv", "-b", "1", "--out", out)
         assert (code, said) == (2, "")
-        assert err.startswith(f"mmfl: --out: {out!r} exists already; name another file, or repl")
+        assert err.startswith(f"mmfl: --out: {out!r} already exists; name another file, or repl")
         assert everything() == before
     code, _, err = call("auction", command, "bids.csv", "-b", "1", "--out", "link.txt", "--force")
     assert (code, err) == (0, "")
@@ -148,7 +148,7 @@ def test_a_figure_replaces_what_exists_only_by_force(call, command):
         code, said, err = call(*command, "--figure", figure)
         assert (code, said) == (2, "")
         assert err == (
-            f"mmfl: --figure: {figure!r} exists already; name another file, or replace it with "
+            f"mmfl: --figure: {figure!r} already exists; name another file, or replace it with "
             "--force\n"
         )
         assert everything() == before

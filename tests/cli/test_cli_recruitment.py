@@ -72,6 +72,6 @@ def test_a_bad_cell_is_one_sentence_before_anything_is_written(call, config):
     assert (code, out) == (2, "")
     assert err == (
         "mmfl: recruitment.bids: bids.csv, line 2, column 'image' (client '0'): must be a "
-        "number >= 0, or empty (or inf) for unwilling, got 'cheap'\n"
+        "number >= 0, or empty (or inf) if the client is unwilling, got 'cheap'\n"
     )
     assert not Path("out").exists()

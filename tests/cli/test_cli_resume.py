@@ -93,7 +93,7 @@ def test_a_changed_experiment_is_one_sentence_and_exit_code_2(call, config):
     code, out, err = call("run", config, "--out", "run", "--resume", "--set", "seed=5")
     assert (code, out) == (2, "")
     assert err.startswith(
-        "mmfl: 'run' cannot be resumed with a changed experiment: seed was 1 and is 5"
+        "mmfl: 'run' cannot be resumed with a changed experiment: seed was 1 and is now 5"
     )
     assert err.count("\n") == 1
 
@@ -152,7 +152,7 @@ def test_a_second_process_on_a_live_run_is_refused(call, config):
         code, out, err = call("run", config, *options, "--resume")
         assert (code, out) == (2, "")
         assert err == "mmfl: 'run' is being run by another process\n"
-        assert call("run", config, *options)[2].startswith("mmfl: 'run' exists already")
+        assert call("run", config, *options)[2].startswith("mmfl: 'run' already exists")
         assert process.poll() is None
     finally:
         process.kill()

@@ -9,6 +9,7 @@ import pytest
 
 import mmfl
 from mmfl.runs import stored_rounds
+from support.experiments import LEAST_INLINE
 
 
 def test_json_has_the_status_and_the_planned_rounds(call, small):
@@ -50,3 +51,13 @@ def test_what_is_not_a_run_is_one_sentence(call, command, name, sentence):
     Path("file").touch()
     Path("empty").mkdir()
     assert call(command, name) == (2, "", f"mmfl: {sentence}\n")
+
+
+def test_the_folder_of_a_comparison_is_told_from_a_run(call):
+    Path("e.toml").write_text(LEAST_INLINE)
+    vary = ("--vary", "allocator.alpha=1,3", "--seeds", "0-1", "--out", "full", "-q")
+    assert call("compare", "e.toml", *vary)[0] == 0
+    said = "'full' is a comparison; name one of its runs, such as full/alpha=1/seed-0"
+    code, out, err = call("status", "full")
+    assert (code, out, err) == (2, "", f"mmfl: {said}\n")
+    assert call("status", "full/alpha=1/seed-0")[0] == 0

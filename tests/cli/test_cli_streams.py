@@ -127,7 +127,7 @@ def test_text_that_is_not_utf8_is_refused(call):
     code, _, err = call("check", "e.toml", "--set", "tasks.a.warm_start=\udcff")
     assert (code, err) == (
         2,
-        "mmfl: e.toml: --set 'tasks.a.warm_start=\\udcff' is not UTF-8 text\n",
+        "mmfl: --set: 'tasks.a.warm_start=\\udcff' is not UTF-8 text\n",
     )
 
 

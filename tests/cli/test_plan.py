@@ -39,14 +39,14 @@ def test_a_block_for_each_alpha_and_budget_and_a_row_for_each_task(call, paid):
     code, out, err = call("plan", paid, "--alpha", "1,3", "--budget", "0.0001,2", "--draws", "3")
     assert (code, err) == (0, "")
     head, _, second, *lines = out.splitlines()
-    assert head == "4 rounds, 3 draws of each; how hard the tasks are: all the same"
+    assert head == "4 rounds, 3 draws of each; difficulty: the same for all tasks"
     assert second.split() == [
         *("recruited", "nobody", "spent", "a", "round", "of", "turns", "rounds")
     ]  # fmt: skip
     labels = ["alpha 1, budget 0.0001", "alpha 3, budget 0.0001", "alpha 1, budget 2", "alpha 3, b"]
     assert [line[: len(label)] for line, label in zip(lines[::3], labels, strict=False)] == labels
     assert [line.split()[0] for line in lines[1:3]] == ["a", "b"]
-    assert any(line.startswith("All tasks count as equally hard, so alpha") for line in lines)
+    assert any(line.startswith("All tasks are assumed equally hard, so alpha") for line in lines)
     assert "standard errors" in out
     assert max(map(len, lines[:12])) <= 100
 
@@ -160,7 +160,7 @@ MISTAKES = [
         "--difficulty and runs both say how hard tasks are; give one of them",
     ),
     (("--figure", "x.gif"), "a figure's file must end in .png, .svg or .pdf, got 'x.gif'"),
-    (("--set", "rounds=0"), "fair.toml: rounds must be greater than or equal to 1, got 0"),
+    (("--set", "rounds=0"), "--set: rounds must be greater than or equal to 1, got 0"),
     (("--set", "clients.active=0.01"), "clients.active = 0.01 of 8 clients that hold data leaves"),
 ]
 

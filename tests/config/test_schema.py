@@ -81,7 +81,9 @@ def accepted(act: Callable[[], object]) -> bool | None:
     try:
         act()
     except (ConfigError, PydanticCustomError) as error:
-        if "would import code" in str(error) and not str(error).endswith("more)"):
+        if "would import code" in str(error) and not str(error).endswith(
+            ("more error)", "more errors)")
+        ):
             return True
         return None if BETWEEN_FIELDS.search(str(error)) else False
     return True

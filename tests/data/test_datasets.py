@@ -116,21 +116,30 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
             {"y_train": np.zeros((6, 1), int)},
             "y_train and y_test differ in an example's shape, (1,) and ()",
         ),
-        ({"y_test": np.zeros(4, bool)}, "y_test must be class numbers or real numbers, got bool"),
+        (
+            {"y_test": np.zeros(4, bool)},
+            "y_test must be integers (classes) or real numbers, got bool",
+        ),
         (
             {"y_train": np.zeros(5, int)},
-            "x_train and y_train must have one positive length, got 6 and 5",
+            "x_train and y_train must have the same length, at least 1, got 6 and 5",
         ),
         (
             {"x_test": np.zeros((0, 4, 5)), "y_test": np.zeros(0, int)},
-            "x_test and y_test must have one positive length, got 0 and 0",
+            "x_test and y_test must have the same length, at least 1, got 0 and 0",
         ),
         (
             {"y_train": np.array([0, 1, -2, 0, 1, 2])},
             "y_train must be class numbers from 0 to 1048575, got -2",
         ),
-        ({"x_train": np.full((6, 4, 5), np.nan)}, "x_train must be finite in float32, got nan"),
-        ({"x_test": np.full((4, 4, 5), -np.inf)}, "x_test must be finite in float32, got -inf"),
+        (
+            {"x_train": np.full((6, 4, 5), np.nan)},
+            "x_train must contain only finite float32 values; row 0 has nan",
+        ),
+        (
+            {"x_test": np.full((4, 4, 5), -np.inf)},
+            "x_test must contain only finite float32 values; row 0 has -inf",
+        ),
         (
             {"x_test": np.zeros((4, 4, 6), np.uint8)},
             "x_train and x_test differ in an example's shape",
@@ -244,7 +253,7 @@ def test_without_a_data_folder_names_are_looked_up_in_the_cache(
     write(default_folder() / "mine.npz")
     assert Named("mine").load(None).classes == 3
     message = refused(lambda: Named("mimes").load(None))
-    assert "did you mean 'mine'? (give --data-dir or MMFL_DATA if it lies elsewhere)" in message
+    assert "did you mean 'mine'? (give --data-dir or MMFL_DATA if it is elsewhere)" in message
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_folder() == tmp_path / ".cache" / "mmfl"

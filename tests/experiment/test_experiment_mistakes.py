@@ -83,7 +83,7 @@ def test_an_unlikely_key_gets_the_list_of_known_ones() -> None:
         ("local.epochs=0", ["local.epochs", "got 0"]),
         ("local.weight_decay=inf", ["local.weight_decay", "got inf"]),
         ("local.remainder=pad", ["local.remainder", "'keep' or 'drop'", "got 'pad'"]),
-        ("clients.active=0", ["clients.active", "above 0"]),
+        ("clients.active=0", ["clients.active", "greater than 0"]),
         ("clients.active=1.5", ["clients.active", "(0, 1]", "got 1.5"]),
         ("clients.active=true", ["clients.active", "got True"]),
         ("clients.active=[1,0.5]", ["clients", "active", "one rate per client (4)", "got 2"]),
@@ -145,7 +145,7 @@ def test_bad_values_are_one_sentence(sets: str, parts: list[str]) -> None:
         (LEAST[: LEAST.index("[[tasks]]")], ["tasks is missing"]),
         (LEAST.replace('dataset = "mnist"', ""), ["tasks[0].dataset is missing"]),
         (LEAST.replace("[[tasks]]", "[tasks]"), ["tasks must"]),
-        (LEAST + SECOND_TASK.replace('"b"', '"a"'), ["two tasks are called 'a'", "must differ"]),
+        (LEAST + SECOND_TASK.replace('"b"', '"a"'), ["two tasks are named 'a'", "must be unique"]),
         (f'"line\\nbreak" = 1\n{LEAST}', ["is not a known key"]),
     ],
     ids=lambda value: value.strip()[:20] if isinstance(value, str) else "",
@@ -159,11 +159,11 @@ def test_bad_files_are_one_sentence(text: str, parts: list[str]) -> None:
     "change", ["tasks.a.lr=0", "tasks.a.nme=1", "tasks.a.model=resnet", "tasks=[{name='a'}]"]
 )
 def test_one_mistake_in_a_task_is_counted_once(change: str) -> None:
-    assert "more)" not in refused(change)
+    assert "more error" not in refused(change)
 
 
 def test_several_mistakes_are_counted() -> None:
-    assert refused("rounds=0", "seed=-1", "clients.count=0").endswith("(and 2 more)")
+    assert refused("rounds=0", "seed=-1", "clients.count=0").endswith("(and 2 more errors)")
 
 
 def test_files_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:

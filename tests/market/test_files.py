@@ -98,8 +98,8 @@ def test_without_a_column_of_names_clients_are_numbered(read, content, values):
 def test_a_first_column_of_names_under_another_name_is_told_the_right_ones(read):
     message = one_line(InputError, lambda: read("person,a\nanna,1\n"))
     assert message.endswith(
-        "line 2, column 'person': must be a number >= 0, or empty (or inf) for unwilling, got "
-        "'anna'; a first column that names clients must be called client, clients, user, id or name"
+        f"line 2, column 'person': {RULE}, got 'anna'; a first column that names clients must be "
+        "called client, clients, user, id or name"
     )
     for content in ("person,a\n-1,1\n", "person,a\n1,anna\n", "user,a\nanna,anna\n"):
         assert "must be called" not in one_line(InputError, lambda content=content: read(content))
@@ -147,7 +147,7 @@ def test_a_component_names_the_file(read, tmp_path):
 
 # What is refused
 
-RULE = "must be a number >= 0, or empty (or inf) for unwilling"
+RULE = "must be a number >= 0, or empty (or inf) if the client is unwilling"
 
 
 @pytest.mark.parametrize(

@@ -204,15 +204,15 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        (["seed=7"], ["seed was 1 and is 7"]),
-        (["rounds=4"], ["rounds was 5 and is 4"]),
+        (["seed=7"], ["seed was 1 and is now 7"]),
+        (["rounds=4"], ["rounds was 5 and is now 4"]),
         (
             ["allocator.alpha=9", "local.lr=0.2", "rounds=9"],
-            ["allocator.alpha was 3.0 and is 9", "local.lr was 0.05 and is 0.2"],
+            ["allocator.alpha was 3.0 and is now 9", "local.lr was 0.05 and is now 0.2"],
         ),
         (["tasks.dense.model.hidden=[9]"], ["tasks.dense.model.hidden was [8] and is [9]"]),
-        (["tasks.dense.lr=1.0"], ["tasks.dense.local.lr was not set and is 1.0"]),
-        (["allocator.kind=uniform"], ["allocator.alpha was 3.0 and is not set", "'uniform'"]),
+        (["tasks.dense.lr=1.0"], ["tasks.dense.local.lr was not set and is now 1.0"]),
+        (["allocator.kind=uniform"], ["allocator.alpha was 3.0 and is now not set", "'uniform'"]),
     ],
 )
 def test_a_changed_experiment_is_refused_with_what_changed(often, sets, said):
@@ -242,7 +242,7 @@ def test_an_allocator_that_plans_by_the_rounds_cannot_get_more(often):
     longer = replace(experiment, rounds=9)
     assert experiment.lineage != longer.lineage
     said = one_line(StoreError, lambda: mmfl.run(longer, "run", resume=True))
-    assert "rounds was 5 and is 9" in said
+    assert "rounds was 5 and is now 9" in said
     assert "plans by them" in said
     fixed = ["allocator.kind=sequential", "allocator.rounds_each=1"]
     other = Experiment.from_toml(often.to_toml(), sets=fixed)

@@ -80,7 +80,7 @@ def test_failures_are_stored(small, tmp_path):
 def test_a_taken_folder_is_refused_and_left_alone(small, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.txt").write_text("precious")
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         mmfl.run(small, out=tmp_path / "taken")
     assert [p.name for p in (tmp_path / "taken").iterdir()] == ["thesis.txt"]
 
@@ -171,7 +171,7 @@ def test_other_processes_that_are_always_faster_are_given_way_to_in_the_end(smal
 
     with intercept(always_later):
         said = one_line(StoreError, lambda: mmfl.run(small))
-    assert said == "'runs/run-3' exists already; choose another folder"
+    assert said == "'runs/run-3' already exists; choose another folder"
     assert sorted(os.listdir("runs")) == ["run", "run-2", "run-3"]
     assert [os.listdir(f"runs/{name}") for name in os.listdir("runs")] == [["theirs"]] * 3
 

@@ -31,7 +31,7 @@ Table = Annotated[
 Kind = Annotated[
     str | None,
     typer.Option(
-        "--mechanism", "-m", metavar="KIND", help="Which auction (default: max_min_fair)."
+        "--mechanism", "-m", metavar="KIND", help="The mechanism to run (default: max_min_fair)."
     ),
 ]
 Budget = Annotated[float | None, typer.Option("--budget", "-b", help="The total budget.")]
@@ -43,7 +43,7 @@ Payment = Annotated[
     ),
 ]
 Integer = Annotated[
-    bool, typer.Option("--integer", help="Recruit no fractional clients (max_min_fair).")
+    bool, typer.Option("--integer", help="Recruit whole clients only (max_min_fair).")
 ]
 Threshold = Annotated[float | None, typer.Option(help="The price that value_threshold posts.")]
 Seed = Annotated[
@@ -108,7 +108,9 @@ def compare(
     ],
     mechanism: Annotated[
         str | None,
-        typer.Option("--mechanism", "-m", metavar="LIST", help="Which auctions (default: all)."),
+        typer.Option(
+            "--mechanism", "-m", metavar="LIST", help="The mechanisms to run (default: all)."
+        ),
     ] = None,
     payment: Payment = None,
     threshold: Annotated[
@@ -185,7 +187,7 @@ def check(
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
-    """Verify an outcome and search for lies that pay (bids are taken to be the true costs).
+    """Verify an outcome and search for profitable lies (bids are taken to be the true costs).
 
     The exit code is 1 if the auction overspends, or pays a client less than it bid.
     """
@@ -197,7 +199,7 @@ def check(
     rule = source.mechanism(mechanism, Options(budget, payment, integer, threshold, seed))
     table = source.bids(seed, needed=True)
     stopped = stopped_by_signals(lambda: "before the search for lies was over")
-    with stopped, progress("searching for lies that pay"):
+    with stopped, progress("searching for profitable lies"):
         result = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
     if json:
         from json import dumps

@@ -59,7 +59,7 @@ class Options:
         """
         if kind not in MECHANISMS.table:
             near = did_you_mean(kind, MECHANISMS.table)
-            raise InputError(f"--mechanism: {kind!r} is unknown; {near}")
+            raise InputError(f"--mechanism: unknown mechanism {kind!r}; {near}")
         cls = MECHANISMS.table[kind]
         known = {field.name for field in dataclasses.fields(cls)}
         given = {"budget": self.budget, "payment": self.payment, "threshold": self.threshold}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mmfl.cli.options import AllowImports, Config, DataDir, Sets, about, find_modules
-from mmfl.errors import MmflWarning
+from mmfl.errors import MmflWarning, plural
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -79,9 +79,11 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
             MmflWarning,
             stacklevel=2,
         )
+    active = population.turnout(1)
     lines.append(
-        f"{config} is valid: {len(params)} tasks, {population.count} clients of which "
-        f"{population.turnout(1)} are active in round 1, {experiment.rounds} rounds"
+        f"{config} is valid: {plural(len(params), 'task')}, {plural(population.count, 'client')} "
+        f"of which {active} {'is' if active == 1 else 'are'} active in round 1, "
+        f"{plural(experiment.rounds, 'round')}"
     )
     return lines
 

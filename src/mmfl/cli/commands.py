@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from inspect import cleandoc
 from typing import Any
 
 import click
@@ -14,6 +15,11 @@ __all__ = ["ExperimentCommand"]
 
 class ExperimentCommand(TyperCommand):
     """A command with --set: ``--rounds 3`` gets the hint that it is ``--set rounds=3``."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        paragraphs = cleandoc(self.help or "").split("\n\n")  # Typer would keep the line breaks
+        self.help = "\n\n".join(" ".join(text.split()) for text in paragraphs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line; a key of the experiment as an option is a mistake with a hint."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json as json_
 import math
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +62,7 @@ def compare(
         str,
         typer.Option(
             metavar="auto|N",
-            help="How many runs to do at the same time. They share the workers, and each loads "
+            help="Number of runs in parallel. They share the workers; each loads its own copy of "
             "the data. auto: about one for each worker of the local engine. Results do not "
             "depend on it.",
         ),
@@ -93,9 +95,9 @@ def compare(
     if allow_imports:
         find_modules(config)
     base = list(set_ or [])
+    load = partial(Experiment.load, config, allow_imports=allow_imports)
     experiments = {
-        name: Experiment.load(config, sets=[*base, *sets], allow_imports=allow_imports)
-        for name, sets in read_vary(vary or []).items()
+        name: _load_variant(load, base, sets) for name, sets in read_vary(vary or []).items()
     }
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
         raise ConfigError("seeds are given as --seeds, not as --set seed=... or --vary seed=...")
@@ -124,6 +126,19 @@ def compare(
     if serious:
         complain(str(failed or _first_of(serious)))
         raise typer.Exit(1)
+
+
+def _load_variant(
+    load: Callable[..., Experiment], base: Sequence[str], changes: Sequence[str]
+) -> Experiment:
+    """One variant; a mistake in what varies is said of --vary, not of --set."""
+    try:
+        return load(sets=[*base, *changes])
+    except ConfigError as error:
+        if not changes or not str(error).startswith("--set: "):
+            raise
+        load(sets=base)  # raises if the mistake is in a --set
+        raise ConfigError(f"--vary: {str(error).removeprefix('--set: ')}") from None
 
 
 def _planned(
@@ -219,9 +234,9 @@ def _draw(
     except InputError as error:
         if figure is not None:
             raise
-        return f"no picture: {error}"
+        return f"no figure: {error}"
     own.write(path, content)
-    return f"picture: {path}"
+    return f"figure: {path}"
 
 
 def _write(

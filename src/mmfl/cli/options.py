@@ -40,13 +40,14 @@ Sets = Annotated[
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        "--data-dir", help="Folder of npz data sets (default: MMFL_DATA, or else a cache)."
+        "--data-dir", help="Folder of npz data sets (default: $MMFL_DATA, or ~/.cache/mmfl)."
     ),
 ]
 AllowImports = Annotated[
     bool,
     typer.Option(
-        "--allow-imports", help="Let the experiment import your own classes (module:Name)."
+        "--allow-imports",
+        help="Let the experiment import your own classes and functions (module:Name).",
     ),
 ]
 
@@ -58,11 +59,14 @@ Quiet = Annotated[
 
 @contextmanager
 def about(file: Path) -> Iterator[None]:
-    """A mistake that shows in this block is one of this file's: its sentence names it."""
+    """A mistake that shows in this block is one of this file's: its sentence names it.
+
+    A mistake in a --set is not.
+    """
     try:
         yield
     except MmflError as error:
-        if str(file) in str(error):
+        if str(file) in str(error) or str(error).startswith("--set: "):
             raise
         raise type(error)(f"{file}: {error}") from None
     except MemoryError as error:

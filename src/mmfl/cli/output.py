@@ -20,7 +20,7 @@ __all__ = ["Figure", "Force", "check_figure", "check_out", "output"]
 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files (never the input).")]
 Figure = Annotated[
-    Path | None, typer.Option(help="Draw a figure to this file: .png, .svg or .pdf.")
+    Path | None, typer.Option(help="Save a figure to this file: .png, .svg or .pdf.")
 ]
 
 
@@ -45,7 +45,7 @@ def _refuse_existing(path: Path, option: str, *, force: bool) -> None:
         raise StoreError(f"{option}: {str(path)!r} is a folder; name a file")
     if not (force or stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)):  # /dev/stdout loses nothing
         raise StoreError(
-            f"{option}: {str(path)!r} exists already; name another file, or replace it with --force"
+            f"{option}: {str(path)!r} already exists; name another file, or replace it with --force"
         )
 
 

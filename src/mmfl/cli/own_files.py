@@ -68,7 +68,7 @@ class OwnFiles:
         if self._force or there is None or there in known.get(self._key(path), ()):
             return
         raise StoreError(
-            f"{str(path)!r} exists already, and mmfl compare did not write it, or it was changed "
+            f"{str(path)!r} already exists, and mmfl compare did not write it, or it was changed "
             "since; move it, or replace it with --force"
         )
 

@@ -78,9 +78,10 @@ def plan(
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
-    """Predict what alphas and budgets do: clients, take-up, spend, starved tasks, rounds needed.
+    """Predict the effect of alpha and budget.
 
-    Trains nothing: the rounds are simulated.
+    For each of them: clients, take-up, spend, starved tasks and the rounds needed. Trains nothing:
+    the rounds are simulated.
     """
     from mmfl.cli.auction_input import amounts, numbers
     from mmfl.experiment import Experiment

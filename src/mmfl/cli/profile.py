@@ -59,7 +59,7 @@ def _show(measured: Profile, config: str) -> None:
     console.print(
         f"a round takes {shares.whole:.3g} s with {measured.workers} workers "
         f"({measured.samples / shares.whole:,.0f} training examples a second), "
-        f"after {measured.setup:.1f} s of set-up"
+        f"after {measured.setup:.1f} s of setup"
     )
     console.print(_parts(measured))
     console.print("\ntraining examples a second, one worker")

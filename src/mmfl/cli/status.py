@@ -1,4 +1,4 @@
-"""``mmfl status``: how far a run is, or how it ended."""
+"""``mmfl status``: how far a run has got, or how it ended."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ def status(
     folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
     json: Json = False,
 ) -> None:
-    """Show how far a run is, or how it ended.
+    """Show how far a run has got, or how it ended.
 
     The exit code is 1 if the run is damaged, and 2 if there is no run that can be read.
     """
     from mmfl.runs import Run
 
-    run = Run.load(folder, damaged=True)
+    try:
+        run = Run.load(folder, damaged=True)
+    except StoreError:
+        _refuse_comparison(folder)
+        raise
     if json:
         typer.echo(run.to_json())
     else:
@@ -37,6 +41,15 @@ def status(
         damage = StoreError(f"the run in {str(folder)!r} is damaged, do not trust it: {run.damage}")
         complain(str(damage))
         raise typer.Exit(1)
+
+
+def _refuse_comparison(folder: Path) -> None:
+    """Say which runs there are, if the folder is one of `mmfl compare`."""
+    one = min(folder.glob("*/seed-*/run.sqlite"), default=None)
+    if one is not None and not (folder / "run.sqlite").exists():
+        raise StoreError(
+            f"{str(folder)!r} is a comparison; name one of its runs, such as {one.parent}"
+        )
 
 
 def _show(run: Run, folder: Path) -> None:

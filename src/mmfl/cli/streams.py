@@ -168,6 +168,9 @@ def name_limit(sentence: str) -> str:
 
 def name_options(sentence: str) -> str:
     """A sentence of the library's, with the option that does what it advises."""
+    sentence = sentence.replace(
+        "continue that run with resume=True", "continue that run with --resume"
+    )
     return re.sub(r"\b(choose (?:a|another) folder)\b(?! \()", r"\1 (--out)", sentence)
 
 

@@ -32,7 +32,8 @@ def read_seeds(text: str) -> tuple[int, ...]:
             raise ConfigError(f"--seeds takes numbers and ranges like 0-3 or 0,2,5, got {text!r}")
         first, last = int(ends[1]), int(ends[2] or ends[1])
         if last < first or last - first >= 10_000:
-            raise ConfigError(f"--seeds: {part.strip()!r} is not a range of 1 to 10,000 seeds")
+            rule = "is not a valid range: write low-high, at most 10,000 seeds"
+            raise ConfigError(f"--seeds: {part.strip()!r} {rule}")
         seeds |= dict.fromkeys(range(first, last + 1))
     return tuple(seeds)
 

@@ -81,6 +81,6 @@ def import_object(path: str) -> Any:
     except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {' '.join(str(error).split())}"
         if isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name)):
-            said += "; run in the folder that it is in, or put that folder into PYTHONPATH"
+            said += "; put the module next to the experiment file, or add its folder to PYTHONPATH"
         raise problem(f"cannot import {path!r}: {said}", "kind") from error
     return found

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from mmfl.errors import did_you_mean
+from mmfl.errors import did_you_mean, plural
 
 __all__ = ["location", "problem", "sentence", "short"]
 
@@ -50,7 +50,7 @@ def sentence(error: ValidationError, root: type, *, nested: bool = False) -> str
     rule = _rule(first, root)
     if nested:
         return rule
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    more = f" (and {plural(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
     where = _path(location(first))
     if not where:
         return rule + more

@@ -53,9 +53,9 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
     path, equals, text = assignment.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or not all(keys):
-        raise ConfigError(f"--set takes a.b=c, got {assignment!r}")
+        raise ConfigError(f"--set: must be a.b=c, got {assignment!r}")
     if not assignment.isascii() and assignment != assignment.encode(errors="replace").decode():
-        raise ConfigError(f"--set {short(assignment)} is not UTF-8 text")
+        raise ConfigError(f"--set: {short(assignment)} is not UTF-8 text")
     value = _toml_value(text)
     here: Any = data
     for depth, key in enumerate(keys[:-1]):
@@ -68,9 +68,9 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
             here[key] = {}
         here = here.setdefault(key, {})
         if not isinstance(here, dict | list):
-            raise ConfigError(f"--set {path}: {'.'.join(keys[: depth + 1])} is not a table")
+            raise ConfigError(f"--set: {path}: {'.'.join(keys[: depth + 1])} is not a table")
     if isinstance(here, list):
-        raise ConfigError(f"--set {path}: name a key of the item too")
+        raise ConfigError(f"--set: {path}: name a key of the item too")
     if keys[-1] == "kind" and here.get("kind") != value:
         here.clear()
     here[keys[-1]] = value

@@ -228,9 +228,12 @@ def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> N
     elif not 2 <= x.ndim <= 4 or 0 in x.shape[1:]:
         rule = f"x_{part} must be N x features or N x H x W (x C), got shape {x.shape}"
     elif y.dtype.kind not in "fiu" or y.ndim == 0 or 0 in y.shape[1:]:
-        rule = f"y_{part} must be class numbers or real numbers, got {y.dtype} of shape {y.shape}"
+        rule = (
+            f"y_{part} must be integers (classes) or real numbers, got {y.dtype} of shape {y.shape}"
+        )
     elif len(x) != len(y) or len(x) == 0:
-        rule = f"x_{part} and y_{part} must have one positive length, got {len(x)} and {len(y)}"
+        given = f"{len(x)} and {len(y)}"
+        rule = f"x_{part} and y_{part} must have the same length, at least 1, got {given}"
     elif y.dtype.kind in "iu" and (y.min() < 0 or y.max() >= 2**20):
         wrong = y.min() if y.min() < 0 else y.max()
         rule = f"y_{part} must be class numbers from 0 to {2**20 - 1}, got {wrong}"
@@ -242,8 +245,10 @@ def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> N
                 finite = np.isfinite(array.astype(np.float32, copy=False))
             if not finite.all():
                 place = tuple(np.argwhere(~finite)[0].tolist())
-                said = f"{array[place]} in row {place[0]}"
-                raise DataError(f"{where}: {name}_{part} must be finite in float32, got {said}")
+                raise DataError(
+                    f"{where}: {name}_{part} must contain only finite float32 values; "
+                    f"row {place[0]} has {array[place]}"
+                )
         return
     raise DataError(f"{where}: {rule}")
 

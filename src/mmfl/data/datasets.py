@@ -133,7 +133,7 @@ class Named:
             known = {file.stem for file in folder.glob("*.npz")} | set(CATALOGUE)
             hint = did_you_mean(self.name, known)
             if given is None:
-                hint += " (give --data-dir or MMFL_DATA if it lies elsewhere)"
+                hint += " (give --data-dir or MMFL_DATA if it is elsewhere)"
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
         if entry.published is None:
             return embedded.load(self.name)
@@ -147,7 +147,12 @@ class Named:
 
 @component
 class Npz:
-    """An npz file at a path (relative to the data folder if there is one, else to here)."""
+    """An npz file.
+
+    Attributes:
+        path: The file. A relative path starts at the data folder if one is set (--data-dir or
+            MMFL_DATA), else at the folder you run mmfl from.
+    """
 
     path: Text
 

@@ -107,7 +107,8 @@ class Experiment:
         names = [task.name.casefold() for task in self.tasks]  # some disks know no case
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two tasks are called {twice[0]!r}; names must differ (case aside)")
+            rule = "names must be unique, ignoring case"
+            raise ValueError(f"two tasks are named {twice[0]!r}; {rule}")
         if self.recruitment is not None:
             self.recruitment.check_tasks([task.name for task in self.tasks])
         if self.faults is not None:
@@ -251,11 +252,14 @@ class Experiment:
         cls, path: str | Path, *, sets: Iterable[str] = (), allow_imports: bool = False
     ) -> Experiment:
         """An experiment from a TOML file; see `from_toml`."""
-        text = read_file(path)
+        text, changes = read_file(path), tuple(sets)
         try:
-            return cls.from_toml(text, sets=sets, allow_imports=allow_imports)
+            return cls.from_toml(text, sets=changes, allow_imports=allow_imports)
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
+            if str(error).startswith("--set: "):
+                raise
+            blame_set = changes and _is_valid(text, allow_imports=allow_imports)
+            raise ConfigError(f"{'--set' if blame_set else path}: {error}") from None
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -264,6 +268,15 @@ class Experiment:
         inner = schema["$defs"]["LocalOverride"]["properties"]
         schema["$defs"]["Task"]["properties"] |= inner
         return schema
+
+
+def _is_valid(text: str, *, allow_imports: bool) -> bool:
+    """Whether a file is valid as it is, so that a mistake is in the changes to it."""
+    try:
+        Experiment.from_toml(text, allow_imports=allow_imports)
+    except ConfigError:
+        return False
+    return True
 
 
 def _into_local(data: dict[str, Any], assignment: str) -> str:

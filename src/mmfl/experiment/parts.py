@@ -62,7 +62,9 @@ Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
 def _active(value: Any) -> float | tuple[float, ...]:
     rates = check_shares(value, "a rate in (0, 1]")
     if rates == 0 or (isinstance(rates, tuple) and not any(rates)):
-        raise ValueError(f"must be above 0, or nobody ever trains, got {short(value)}")
+        raise ValueError(
+            f"must be greater than 0, otherwise no client ever trains; got {short(value)}"
+        )
     return rates
 
 

@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.int64]
 SLACK = 1e-9
 """`a <= c` means `a <= c * (1 + SLACK)`: exact ties are affordable in spite of rounding."""
 
-_RULE = "must be a number >= 0, or inf (None) for unwilling"
+_RULE = "must be a number >= 0, or inf (None) if the client is unwilling"
 _TOO_LARGE = f"a bid {_RULE}; one of them is too large for a float"
 
 

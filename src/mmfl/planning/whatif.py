@@ -217,8 +217,7 @@ def _know(
         given = check_difficulties(difficulty, names)
         return Knowledge("difficulty", {task: Fixed(f) for task, f in given.items()})
     alike = (
-        "All tasks count as equally hard, so alpha makes no difference: give a finished run, or "
-        "how hard they are."
+        "All tasks are assumed equally hard, so alpha makes no difference: pass runs or difficulty."
     )
     has_alpha = hasattr(experiment.allocator, "alpha")
     return Knowledge("equal", dict.fromkeys(names, Fixed(1.0)), notes=(alike,) if has_alpha else ())

@@ -173,7 +173,7 @@ class Differences:
         return f"{markdown_table(head, rows, left=2)}\n{escaped(self._note('Bold'))}\n"
 
     def _note(self, mark: str) -> str:
-        note = f"Each minus {self._first} with the same seed; mean over seeds, Student's t."
+        note = f"Each row minus {self._first}, paired by seed; mean over seeds, Student's t."
         if any(_clear(one) for _, pairs in self._others for one in pairs):
             note += f" {mark}: the interval leaves out 0."
         if any(len({len(one.seeds) for one in pairs}) > 1 for _, pairs in self._others):

@@ -256,11 +256,13 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experim
     if not changed:
         return
     listed = ", ".join(
-        f"{key} {_was(old)} and is {_is(new)}" for key, (old, new) in changed.items()
+        f"{key} {_was(old)} and is now {_is(new)}" for key, (old, new) in changed.items()
     )
-    may = "may not grow: this allocator plans by them" if experiment.plans_ahead else "may grow"
+    may = "only rounds may be increased"
+    if experiment.plans_ahead:
+        may = "not even rounds may be increased: this allocator plans by them"
     raise StoreError(
-        f"{str(folder)!r} cannot be resumed with a changed experiment: {listed} (rounds {may})"
+        f"{str(folder)!r} cannot be resumed with a changed experiment: {listed} ({may})"
         "; choose another folder"
     )
 

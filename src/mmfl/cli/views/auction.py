@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rich.console import Console
 
 from mmfl.cli.views.console import open_console
+from mmfl.errors import plural
 from mmfl.market import SLACK
 from mmfl.report import Column, Grid, amount, amounts, counts, make_text, thinned
 
@@ -96,9 +97,9 @@ def show_outcome(
     console.print(_outcome_table(outcome, budget, share))
     why = {
         "exhausted": "a task has no further willing client",
-        "budget": "the money does not suffice for more",
+        "budget": "the budget is used up",
     }
-    ended = f"; it ended because {why[outcome.stop]}" if outcome.stop else ""
+    ended = f"; it stopped because {why[outcome.stop]}" if outcome.stop else ""
     fewest, more = _count(outcome.min_take_up), _count(outcome.difference)
     console.print(f"min take-up {fewest}, difference {more}{ended}", soft_wrap=True)
 
@@ -246,24 +247,23 @@ def show_audit(audit: Audit) -> None:
         spent = f"yes, {amount(outcome.spent)} of {amount(audit.budget)} is spent"
         within = spent if audit.overspent is None else f"no, {audit.overspent}"
         console.print(make_text(f"within budget: {within}"), soft_wrap=True)
-    fine = "yes, nobody is paid less than its bid for what it does"
+    fine = "yes, no client is paid less than it bid"
     rational = fine if audit.irrational is None else f"no, {audit.irrational}"
     console.print(make_text(f"individually rational: {rational}"), soft_wrap=True)
     if audit.optimum is not None:
         console.print(
-            f"min take-up: {_count(outcome.min_take_up)}; if everybody were paid its bid, "
-            f"{audit.optimum:,} for every task could be had"
+            f"min take-up: {_count(outcome.min_take_up)}; paying every client exactly its bid "
+            f"would buy {plural(audit.optimum, 'client')} for every task"
         )
     console.print(make_text(f"truthful: {_truthful(audit)}"), soft_wrap=True)
 
 
 def _truthful(audit: Audit) -> str:
-    clients = "1 client" if audit.users == 1 else f"{audit.users:,} clients"
-    searched = f"{clients} searched, {audit.tried:,} auctions tried"
+    searched = f"{plural(audit.users, 'client')} searched, {plural(audit.tried, 'auction')} tried"
     if audit.best is None or audit.gain <= 0:
         if audit.proved:
-            return f"yes, by a theorem, and no lie was found that pays ({searched})"
-        return f"no lie was found that pays, which proves nothing ({searched})"
+            return f"yes, by a theorem, and no profitable lie was found ({searched})"
+        return f"no profitable lie was found, which is not a proof ({searched})"
     best, table = audit.best, audit.outcome.bids
     money = partial(amount, nothing=SLACK * max(audit.budget or 0.0, audit.outcome.spent))
     who = table.clients[best.user]

@@ -23,16 +23,17 @@ def show_plan(plan: Plan) -> None:
     console.print(_head(plan), soft_wrap=True)
     console.print(_table(plan))
     for note in (*_notes(plan), *plan.notes):
-        console.print(make_text(note), soft_wrap=True)
+        advice = note.replace("pass runs or difficulty", "pass --run or --difficulty")
+        console.print(make_text(advice), soft_wrap=True)
 
 
 def _head(plan: Plan) -> str:
     known = {
         "runs": f"the curves of {len(plan.runs)} run{'s' * (len(plan.runs) > 1)}",
         "difficulty": "as given",
-        "equal": "all the same",
+        "equal": "the same for all tasks",
     }[plan.source]
-    return f"{plan.rounds} rounds, {plan.draws} draws of each; how hard the tasks are: {known}"
+    return f"{plan.rounds} rounds, {plan.draws} draws of each; difficulty: {known}"
 
 
 def _table(plan: Plan) -> Grid:

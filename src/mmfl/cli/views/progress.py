@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mmfl.cli.views.console import open_console
-from mmfl.errors import printable
+from mmfl.errors import plural, printable
 from mmfl.objectives import METRICS
 from mmfl.report import Grid, amount, make_text
 
@@ -93,7 +93,7 @@ class View:
             self._console.print(line, soft_wrap=True)
         self._console.print(
             f"{run.rounds} rounds in {run.seconds:.1f} s (training {run.seconds_train:.1f} s, "
-            f"evaluation {run.seconds_evaluate:.1f} s) after {run.seconds_setup:.1f} s of set-up"
+            f"evaluation {run.seconds_evaluate:.1f} s) after {run.seconds_setup:.1f} s of setup"
             f"\nstored in {run.folder}, fingerprint {run.fingerprint[:16]}",
             soft_wrap=True,
         )
@@ -124,7 +124,7 @@ class View:
             table.add_row(make_text(task), *row, *turns, *bar)
         gone = time.monotonic() - self._start
         left = gone / (record.round - self._after) * (self._rounds - record.round)
-        failed = f", {self._failures} client turns failed" if self._failures else ""
+        failed = f", {plural(self._failures, 'client turn')} failed" if self._failures else ""
         head = f"round {record.round} of {self._rounds}, {gone:.0f} s, {left:.0f} s left{failed}"
         return Group(Text(head), table)
 
@@ -182,9 +182,12 @@ def troubles(run: Run) -> list[str]:
     if run.inexact:
         lines.append(f"not bit-exact: {run.inexact}")
     if run.failures:
-        lines.append(f"{run.failures} client turns failed; most common reason: {run.complaint}")
+        failed = plural(run.failures, "client turn")
+        lines.append(f"{failed} failed; most common reason: {run.complaint}")
     if run.quarantined:
-        lines.append(f"{run.quarantined} clients are in quarantine after the last round")
+        are = "is" if run.quarantined == 1 else "are"
+        clients = plural(run.quarantined, "client")
+        lines.append(f"{clients} {are} in quarantine after the last round")
     for name, turns in run.outcomes.items():
         if run.rounds and not turns.trained:
             lines.append(f"task {name!r} never trained: {turns.why}")

@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.
 _HUGE = re.compile(r"e\+?\d{3}|\d{200}", re.I | re.A)  # whatever a float cannot hold has this
 _WHOLE = re.compile(r"((0|[1-9]\d{0,17})\n)+", re.A)  # whole numbers, each on a line
 _HINT = "; a first column that names clients must be called client, clients, user, id or name"
-_RULE = "must be a number >= 0, or empty (or inf) for unwilling"
+_RULE = "must be a number >= 0, or empty (or inf) if the client is unwilling"
 
 
 @component

@@ -196,7 +196,7 @@ def _foot(plan: Plan) -> str:
     known = {
         "runs": f"How hard tasks are: the curves of {count} run{'s' * (count > 1)}.",
         "difficulty": "How hard tasks are was given.",
-        "equal": "All tasks count as equally hard.",
+        "equal": "All tasks are assumed equally hard.",
     }[plan.source]
     lines = [f"{plan.rounds} rounds; means over {plan.draws} draws, ± 2 standard errors.", known]
     if any(o.reach for s in plan.scenarios for o in s.tasks.values()):

@@ -20,7 +20,10 @@ def refuse_taken(folder: Path) -> None:
     if exists(folder) and not is_folder(folder):
         raise FolderTakenError(f"{str(folder)!r} is a file; choose a folder for the run")
     if exists(folder) and list_folder(folder):
-        raise FolderTakenError(f"{str(folder)!r} exists already; choose another folder")
+        advice = "choose another folder"
+        if exists(folder / "run.sqlite"):
+            advice += ", or continue that run with resume=True"
+        raise FolderTakenError(f"{str(folder)!r} already exists; {advice}")
 
 
 def no_run(folder: Path, lacks: str) -> StoreError:

@@ -81,7 +81,7 @@ def write_mark(folder: Path, first: dict[str, bytes]) -> Mark:
     """
     files = {name: hashlib.sha256(first[name]).hexdigest() for name in FIRST}
     mark = Mark(secrets.token_hex(16), files)
-    taken = FolderTakenError(f"{str(folder)!r} exists already; choose another folder")
+    taken = FolderTakenError(f"{str(folder)!r} already exists; choose another folder")
     try:
         write_new(folder / MARK, mark.content)
     except FileExistsError:
