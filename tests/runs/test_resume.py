@@ -210,7 +210,7 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
             ["allocator.alpha=9", "local.lr=0.2", "rounds=9"],
             ["allocator.alpha was 3.0 and is now 9", "local.lr was 0.05 and is now 0.2"],
         ),
-        (["tasks.dense.model.hidden=[9]"], ["tasks.dense.model.hidden was [8] and is [9]"]),
+        (["tasks.dense.model.hidden=[9]"], ["tasks.dense.model.hidden was [8] and is now [9]"]),
         (["tasks.dense.lr=1.0"], ["tasks.dense.local.lr was not set and is now 1.0"]),
         (["allocator.kind=uniform"], ["allocator.alpha was 3.0 and is now not set", "'uniform'"]),
     ],
