@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from mmfl.cli import main
+from mmfl.cli.streams import _Watched
 from support.experiments import LEAST_INLINE
 
 EXPERIMENT = LEAST_INLINE
@@ -187,3 +189,28 @@ def test_tables_are_stored_before_a_reader_that_is_gone_ends_the_command(small_t
         process.stdout.readline()  # that the run is done
         process.stdout.close()
     assert Path("out/comparison.json").read_text().startswith("{")
+
+
+def test_a_reader_that_is_slow_is_waited_for_where_writes_do_not_block():
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    text = bytes(300_000)
+    heard = bytearray()
+
+    def hear() -> None:
+        while len(heard) < len(text):
+            heard.extend(os.read(ours, 1 << 16))
+
+    reader = Thread(target=hear)
+    with _Watched(theirs, "w") as file:
+        sent = file.write(text)
+        assert sent < len(text)  # the pipe is full now
+        reader.start()
+        left = memoryview(text)[sent:]
+        while left:
+            count = file.write(left)
+            assert count > 0, "a writer that gets 0 would spin"
+            left = left[count:]
+        reader.join()
+    os.close(ours)
+    assert len(heard) == len(text)

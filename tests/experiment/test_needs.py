@@ -201,6 +201,14 @@ def test_an_npz_file_is_refused_by_what_its_heads_promise(small_toml, only):
     assert said == "task 'dense': its data set needs about 29 MB; 28 MB are free"
 
 
+def test_an_engine_that_is_kept_forecasts_for_the_experiment_that_it_serves(small):
+    engine = Inline().open(small, data_dir=None)
+    bare = dataclasses.replace(small, local=dataclasses.replace(small.local, momentum=0.0))
+    before = engine.needs()
+    engine.prepare(bare)
+    assert engine.needs() == Inline().open(bare, data_dir=None).needs() != before
+
+
 def test_what_fits_is_not_refused(small, only):
     only(machine=30_000_000)  # the experiment's own needs: some kilobytes
     engine = Inline().open(small, data_dir=None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmfl.system.calls import intercept
-from mmfl.system.files import new_file, write_file
+from mmfl.system.files import make_folders, new_file, write_file
 
 
 def opened() -> set[str]:
@@ -86,3 +86,13 @@ def test_a_file_that_exists_is_not_touched_unless_it_may_be_replaced():
     with pytest.raises(FileExistsError), new_file(Path("a.txt")) as file:
         file.write("after")
     assert Path("a.txt").read_text() == "before"
+
+
+def test_a_folder_whose_parent_cannot_be_read_can_be_used(tmp_path, monkeypatch):
+    def refuse(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("mmfl.system.files.sync_folder", refuse)
+    make_folders(tmp_path)
+    with pytest.raises(PermissionError):
+        make_folders(tmp_path / "new")
