@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from mmfl import Experiment
 from mmfl.allocate import View
 from mmfl.config import imports_allowed
+from support.warm import Nursery, WarmPopen
 
 settings.register_profile(
     "mmfl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -73,6 +75,24 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     for name in ("COLUMNS", "LINES"):  # pytest-xdist sets them in its workers
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_processes() -> Iterator[None]:
+    """Processes of ours are forked from one that has imported torch: see `support.warm`."""
+    real = subprocess.Popen
+    WarmPopen.nursery = Nursery.cold()
+    subprocess.Popen = WarmPopen  # type: ignore[misc]
+    yield
+    subprocess.Popen = real  # type: ignore[misc]
+    WarmPopen.nursery.end()
+
+
+@pytest.fixture(autouse=True)
+def _cold_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is marked with `cold` starts its processes from nothing."""
+    if request.node.get_closest_marker("cold"):
+        monkeypatch.setattr(subprocess, "Popen", WarmPopen.__base__)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from chaos import kills
 
 FEW = ("--set", "rounds=8")
@@ -16,6 +18,7 @@ def test_killed_and_resumed_runs_end_with_the_straight_fingerprint(tmp_path):
     assert found["said on standard error"] == []
 
 
+@pytest.mark.cold
 def test_killed_workers_change_nothing(tmp_path):
     found = kills.workers(4, 7, tmp_path, FEW)
     assert found["runs with the straight run's fingerprint"] == found["runs"]

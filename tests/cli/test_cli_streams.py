@@ -15,6 +15,8 @@ from mmfl.cli import main
 from mmfl.cli.streams import _Watched
 from support.experiments import LEAST_INLINE
 
+pytestmark = pytest.mark.cold  # how Python starts and ends matters here
+
 EXPERIMENT = LEAST_INLINE
 FULL = Path("/dev/full")
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

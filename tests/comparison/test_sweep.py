@@ -24,6 +24,7 @@ from mmfl.system.memory import Memory
 from support.experiments import write_small
 from support.helpers import one_line
 from support.sweeping import TEXT, Quick
+from support.warm import children
 
 LOCAL = write_small(engine="workers = 2")
 
@@ -34,10 +35,6 @@ def made(*sets: str, text: str = TEXT) -> Experiment:
 
 def trouble(how: str, path: str = "flag") -> Experiment:
     return made(f"allocator.how={how}", f"allocator.path={path}")
-
-
-def children() -> list[str]:
-    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
 
 
 def prints(found: dict[str, dict[int, mmfl.Run]]) -> dict[str, dict[int, str]]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 import mmfl
 from mmfl import Experiment
 from mmfl.errors import EngineError
 from mmfl.system import calls
+from support.warm import children
 
 TEXT = """
 rounds = 1
@@ -42,10 +40,6 @@ def failing(name: str, number: int, *, once: bool = True):
         *_, (state, _) = mmfl.rounds(Experiment.from_toml(TEXT))
     assert count >= number
     return state.fingerprint
-
-
-def children() -> str:
-    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
 
 
 @pytest.mark.parametrize(

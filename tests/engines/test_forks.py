@@ -14,6 +14,7 @@ import mmfl
 from mmfl.errors import EngineError
 from mmfl.experiment import Clients, Inline, Local
 from mmfl.system import calls
+from support.warm import children
 
 FORKING = """
 import os, signal
@@ -91,7 +92,7 @@ def test_a_fork_of_the_coordinator_can_neither_use_nor_end_its_workers(odd):
     with closing(experiment.engine.open(experiment, data_dir=None)) as engine:
         params = engine.initial()
         (before,) = engine.evaluate(params, "test")
-        workers = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+        workers = children()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
             fork = os.fork()
@@ -108,4 +109,4 @@ def test_a_fork_of_the_coordinator_can_neither_use_nor_end_its_workers(odd):
         assert os.waitstatus_to_exitcode(status) == 0
         (after,) = engine.evaluate(params, "test")
         assert after == before
-        assert Path(f"/proc/self/task/{os.getpid()}/children").read_text() == workers
+        assert children() == workers

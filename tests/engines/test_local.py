@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,10 +14,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.errors import EngineError
 from mmfl.experiment import Clients, Inline, Local
-
-
-def children() -> list[str]:
-    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+from support.warm import children
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_result_is_the_same(odd):

@@ -8,7 +8,6 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 from torch import nn
@@ -19,6 +18,7 @@ from mmfl.data import content_hash
 from mmfl.errors import DataError, EngineError, MmflError
 from mmfl.experiment import Inline, Local
 from support.helpers import one_line
+from support.warm import children
 
 GOOD = """
 rounds = 2
@@ -236,23 +236,14 @@ def test_models_of_experiments_before_do_not_stay_in_the_workers_memory(local, e
     assert serve(local, made()) == expected
 
 
-def children() -> list[int]:
-    text = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
-    return [int(pid) for pid in text.split()]
-
-
 def test_workers_that_are_killed_after_prepare_are_replaced(local, expected):
     assert serve(local, made()) == expected
     other = (*OTHERS["data"], *OTHERS["larger model"])
     local.prepare(made(*other))
-    workers = [
-        pid
-        for pid in children()
-        if b"mmfl.engines.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    workers = children()
     assert workers
     for pid in workers:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(int(pid), signal.SIGKILL)
     *_, (state, record) = mmfl.rounds(made(*other), engine=local)
     assert record.failures == ()
     assert state.fingerprint == fresh(*other)

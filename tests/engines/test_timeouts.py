@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +12,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.errors import EngineError
 from mmfl.experiment import Local
-
-
-def children() -> str:
-    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+from support.warm import children
 
 
 def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):

@@ -16,6 +16,8 @@ import pytest
 import mmfl
 from mmfl import Experiment
 
+pytestmark = pytest.mark.cold  # the real start of processes is what is tested
+
 DEADLINE = 60.0
 """Seconds: only a failure takes as long."""
 
