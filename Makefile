@@ -67,7 +67,7 @@ theory: .venv/run.stamp  ## draw the figure of docs/explanation/theory.md (secon
 chaos: fuzz .venv-bench/stamp  ## slow (hours): kills, power cuts, failing calls, damaged files, bad replies
 	@$(BIN)/python -m chaos.kills coordinator --count 100 --out chaos/results/coordinator.json
 	@$(BIN)/python -m chaos.kills workers --count 100 --out chaos/results/workers.json
-	@$(BIN)/python -m chaos.mutilations --count 1000 --out chaos/results/mutilations.json
+	@$(BIN)/python -m chaos.damaged_checkpoints --count 1000 --out chaos/results/damaged_checkpoints.json
 	@$(BIN)/python -m chaos.power.run --states 2500 --out chaos/results/power.json
 	@$(BIN)/python -m chaos.calls.run --each 1 --out chaos/results/calls.json
 	@$(BIN)/python -m chaos.run_directories --count 3000 --out chaos/results/run_directories.json

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 from benchmarks.harness import machine
-from chaos.mutations import Case, bids_case, config_case
+from chaos.mutated_inputs import Case, bids_case, config_case
 from chaos.sandbox import MEMORY, SECONDS, Outcome, Sandbox, warm_up
 from chaos.verdict import GOOD, verdict
 

@@ -1,11 +1,11 @@
-"""Spoilt run directories: is each found out, or harmless, and never read as something else?
+"""Damaged run directories: is each one noticed, or harmless, and never read as something else?
 
     python -m chaos.run_directories --count 3000 --seed 0 --out chaos/results/run_directories.json
 
-Three real run directories (finished; stopped; killed, with a write-ahead log) are copied, and of
-each copy one thing is changed (`spoiling`). Then `mmfl status`, `mmfl verify`, `Run.load` and the
-question of `mmfl compare` whether it can keep the run are put to it, each in a process with limits
-on time and memory, and to one in ten `mmfl run --resume`. A case is
+Three real run directories (finished; stopped; killed, with a write-ahead log) are copied, and in
+each copy one thing is changed (`directory_damage`). Then `mmfl status`, `mmfl verify`, `Run.load`
+and the part of `mmfl compare` that decides whether to keep a run are tried on it, each in a process
+with limits on time and memory, and in one case of ten `mmfl run --resume`. A case is
 
     found       a sentence names it, with exit code 1 or 2
     harmless    what is read is what was written
@@ -42,8 +42,8 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 import mmfl
 from benchmarks.harness import arguments, machine, save
 from chaos import sandbox
+from chaos.directory_damage import LIES, damage
 from chaos.sandbox import How, forked, warm_up
-from chaos.spoiling import LIES, spoil
 from mmfl import cli
 from mmfl.comparison.planned import Hashes, holds
 from mmfl.errors import MmflError
@@ -259,7 +259,7 @@ def case(
     Args:
         number: Fixes, with the seed, what is done.
         seed: Of all cases.
-        bases: What is spoilt.
+        bases: What is damaged.
         where: A folder for the copy.
         how: How a piece of work is done, here or elsewhere.
         resume: Whether to resume those whose turn it is.
@@ -273,7 +273,7 @@ def case(
     base = list(bases.folders)[int(rng.integers(len(bases.folders)))]
     folder = where / "run"
     shutil.copytree(bases.folders[base], folder, symlinks=True)
-    way, said = spoil(folder, rng)
+    way, said = damage(folder, rng)
     changed = _changed(_covered(bases.folders[base]), _covered(folder))
     experiment = mmfl.Experiment.load(bases.experiment)
     told = {
@@ -355,7 +355,7 @@ def run(count: int, seed: int, start: int = 0) -> dict[str, Any]:
             elif number % 100 == 99:
                 print(f"{number + 1}: {time.monotonic() - begin:.0f} s", flush=True)
     return {
-        "spoilt": count,
+        "damaged": count,
         "verdicts": dict(sorted(verdicts.items())),
         "failures": len(failures),
         "resumed": resumed,

@@ -1,7 +1,7 @@
 """Running the real command line on one case after another, each in a forked process of its own.
 
-Starting Python and torch takes seconds, a fork of a process that has them takes milliseconds. The
-child has a folder of its own (see `furniture`), limits on memory and time, and its output in files.
+Starting Python and torch takes seconds; forking a process that has them takes milliseconds. The
+child has its own folder (see `input_files`), limits on memory and time, and its output in files.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.child import live
-from chaos.furniture import furnish
-from chaos.mutations import Case
+from chaos.input_files import make_input_files
+from chaos.mutated_inputs import Case
 
 __all__ = ["MEMORY", "SECONDS", "Ended", "How", "Outcome", "Sandbox", "forked", "warm_up"]
 
@@ -81,14 +81,14 @@ class Sandbox:
     """A folder in which commands run, and which they must leave as it was.
 
     Args:
-        folder: It is made, and so is whatever `furnish` puts into it.
+        folder: It is made, and so is whatever `make_input_files` puts into it.
         how: How a piece of work is done, here or elsewhere.
     """
 
     def __init__(self, folder: Path, how: How | None = None) -> None:
         self.folder = folder
         self._how = how or forked
-        furnish(folder)
+        make_input_files(folder)
         self._before = _listing(folder)
 
     def run(self, case: Case) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from chaos.mutations import Case
+from chaos.mutated_inputs import Case
 from chaos.sandbox import Outcome
 
 __all__ = ["GOOD", "verdict"]

@@ -97,7 +97,7 @@ SCENARIOS = (
     Scenario("resume, with workers", (*_RUN, *_ONE), engine="local", stop=1),
     Scenario("comparison, two at a time", (*_COMPARE, "2"), engine="inline"),
     Scenario("in a worker", (*_RUN, *_ONE), engine="local", module="mmfl.engines.worker"),
-    Scenario("in a sweeper", (*_COMPARE, "2"), module="mmfl.comparison.process"),
+    Scenario("in a sweeper", (*_COMPARE, "2"), module="mmfl.comparison.worker"),
 )
 
 

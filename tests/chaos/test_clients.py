@@ -1,4 +1,4 @@
-"""Bad replies, one client in ten: no run ends, no model is spoilt by what the checks can know."""
+"""Bad replies, one client in ten: no run ends, no model is ruined by what the checks can know."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from chaos.mutations import Case, bids_case, config_case
+from chaos.mutated_inputs import Case, bids_case, config_case
 from chaos.sandbox import Ended, Outcome, Sandbox
 from chaos.seeds import experiments, markets, words
 from chaos.verdict import GOOD, verdict

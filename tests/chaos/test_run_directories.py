@@ -1,4 +1,4 @@
-"""The short version of ``chaos/run_directories.py``: some hundred spoilt run directories."""
+"""The short version of ``chaos/run_directories.py``: a few hundred damaged run directories."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from unittest import mock
 
 import pytest
 
+from chaos.directory_damage import WAYS, damage
 from chaos.run_directories import GOOD, Bases, Told, case, make_bases
 from chaos.sandbox import Ended
-from chaos.spoiling import WAYS, spoil
 from mmfl.rng import stream
 
 
@@ -57,7 +57,7 @@ def in_process(work: Callable[[], None], outside: Path) -> Ended:
     return code, out.getvalue(), err.getvalue(), 0.0, slow
 
 
-def test_spoilt_run_directories_are_found_out_or_harmless(bases, tmp_path):
+def test_damaged_run_directories_are_found_out_or_harmless(bases, tmp_path):
     numbers = range(10_000, 10_100)
     found = [case(n, 0, bases, tmp_path, in_process, resume=False) for n in numbers]
     assert [one for one in found if one["verdict"] not in GOOD] == []
@@ -69,7 +69,7 @@ def test_a_case_is_fixed_by_seed_and_number(bases, tmp_path):
         said = []
         for _ in range(2):
             shutil.copytree(bases.folders["killed"], tmp_path / "run")
-            said.append(spoil(tmp_path / "run", stream(0, "chaos", "run directory", number)))
+            said.append(damage(tmp_path / "run", stream(0, "chaos", "run directory", number)))
             shutil.rmtree(tmp_path / "run")
         assert said[0] == said[1]
         assert said[0][0] in WAYS

@@ -15,7 +15,7 @@ import os, sys, time
 sys.path[:0] = [{house!r}]
 import mmfl.cli
 from chaos import sandbox
-from chaos.mutations import Case
+from chaos.mutated_inputs import Case
 from chaos.verdict import verdict
 sandbox.SECONDS = 1.5
 

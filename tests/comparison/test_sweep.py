@@ -16,7 +16,7 @@ import pytest
 import mmfl
 from mmfl import Experiment
 from mmfl.comparison import Comparison, compare
-from mmfl.comparison.processes import in_order
+from mmfl.comparison.pool import in_order
 from mmfl.errors import InputError, MmflError, MmflWarning, ResourceError, SweepError
 from mmfl.runs import clear_beginning
 from mmfl.runs.directory.mark import write_mark
@@ -153,7 +153,7 @@ def test_a_process_that_is_killed_is_replaced_and_the_result_is_the_same():
 
 
 def test_a_process_that_is_killed_between_two_runs_is_replaced_and_blamed_on_none(monkeypatch):
-    monkeypatch.setattr("mmfl.comparison.processes.LIVES", 1)
+    monkeypatch.setattr("mmfl.comparison.pool.LIVES", 1)
     plan = Comparison({"x": made()}, [0, 1, 2], "out")
     killed = 0
     for run, step in plan.go(2):
@@ -171,7 +171,7 @@ def test_a_process_that_is_killed_between_two_runs_is_replaced_and_blamed_on_non
     [("dies", 3, "was killed by signal 9"), ("exits", 2, "ended with exit code 5 (that was all)")],
 )
 def test_a_run_that_costs_three_processes_is_given_up(how, lives, end, monkeypatch):
-    monkeypatch.setattr("mmfl.comparison.processes.LIVES", lives)
+    monkeypatch.setattr("mmfl.comparison.pool.LIVES", lives)
     given = {"calm": made(), "x": trouble(how)}
     message = one_line(SweepError, lambda: compare(given, [0, 1], "out", jobs=2))
     whose = [f"x, seed {s}: it ended {lives} processes, of which the last {end}" for s in (0, 1)]

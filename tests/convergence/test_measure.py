@@ -1,4 +1,4 @@
-"""Runs of the laboratory: what is measured, what is counted, and what the bounds say."""
+"""Measured convergence: what is counted, and what the bounds say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small strongly convex tasks, for tests of the laboratory."""
+"""Small strongly convex tasks, for tests of convergence."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from mmfl.cli.streams import (
 from mmfl.errors import MmflError, MmflWarning, printable
 from mmfl.system.interrupts import interruptible
 from mmfl.system.memory import ran_out
-from mmfl.system.standard import open_standard_files
+from mmfl.system.standard_streams import open_standard_files
 
 __all__ = ["app", "main"]
 

@@ -2,7 +2,7 @@
 
 from mmfl.comparison.comparison import Comparison, compare
 from mmfl.comparison.planned import Event, Failed, OtherRunError, Planned, Step
-from mmfl.comparison.processes import Jobs
+from mmfl.comparison.pool import Jobs
 from mmfl.comparison.variants import read_jobs, read_seeds, read_vary
 
 __all__ = [

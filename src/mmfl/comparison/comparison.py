@@ -26,7 +26,7 @@ from mmfl.comparison.planned import (
     holds,
     name_error,
 )
-from mmfl.comparison.processes import Jobs, jobs_for, sweep
+from mmfl.comparison.pool import Jobs, jobs_for, sweep
 from mmfl.comparison.series import Series
 from mmfl.errors import InputError, MmflError, MmflWarning, SweepError
 from mmfl.experiment import Experiment
@@ -127,7 +127,7 @@ class Comparison:
         Args:
             jobs: How many at the same time, each in a process of its own with its share of the
                 workers; 1 does them here, one after the other. "auto": about as many as the local
-                engine has workers, else 1 (see `mmfl.comparison.processes`).
+                engine has workers, else 1 (see `mmfl.comparison.pool`).
         """
         number = self.jobs(jobs)
         self.failed = self._damaged()

@@ -1,4 +1,4 @@
-"""A laboratory: strongly convex tasks with known constants, run through the real round loop.
+"""Strongly convex tasks with known constants, run through the real round loop.
 
 Siew et al., "Fair Concurrent Training of Multiple Models in Federated Learning", the section
 "Convergence Guarantees": its bounds next to the errors that they are about. See

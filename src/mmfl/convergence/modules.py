@@ -1,4 +1,4 @@
-"""The torch side of the laboratory's tasks: networks whose outputs are the examples' losses."""
+"""Networks whose outputs are the examples' losses, for tasks with known constants."""
 
 from __future__ import annotations
 

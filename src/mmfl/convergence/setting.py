@@ -1,4 +1,4 @@
-"""What is tried out in the laboratory: tasks, and how they are trained at the same time."""
+"""A convergence experiment: tasks with known constants, and how they are trained together."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import differences
+from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
 from mmfl.experiment.parts import (
     Clients,
@@ -17,7 +18,6 @@ from mmfl.experiment.parts import (
     fits_batched,
 )
 from mmfl.experiment.recruitment import BIDS, RecruitmentSettings
-from mmfl.experiment.schedule import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.stored import read_stored, read_table
 
 __all__ = [

@@ -30,7 +30,7 @@ from mmfl.data import (
     Partition,
 )
 from mmfl.exchange import LocalWork
-from mmfl.experiment.schedule import SCHEDULES, Constant, Schedule
+from mmfl.experiment.learning_rate import SCHEDULES, Constant, Schedule
 from mmfl.models import MODELS, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
 from mmfl.system.files import hash_input

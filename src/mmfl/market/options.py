@@ -1,4 +1,4 @@
-"""Options of mechanisms and of the laboratory, checked."""
+"""Options of mechanisms and of truthfulness checks, validated."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from typing import IO, Any
 
 from mmfl.errors import EngineError
 from mmfl.system import calls
-from mmfl.system.standard import open_standard_files
+from mmfl.system.standard_streams import open_standard_files
 from mmfl.system.starter import start_process
 
 __all__ = ["Child", "Message", "end", "temporary_file"]

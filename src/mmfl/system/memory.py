@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mmfl.errors import ResourceError
-from mmfl.system.groups import OWN, ROOT, groups, lines_of, numbers_in
+from mmfl.system.cgroups import OWN, ROOT, groups, lines_of, numbers_in
 
 __all__ = ["Memory", "Need", "left_in_groups", "ran_out", "refuse", "size"]
 

@@ -6,7 +6,7 @@ import math
 import os
 from pathlib import Path
 
-from mmfl.system.groups import OWN, ROOT, groups, numbers_in
+from mmfl.system.cgroups import OWN, ROOT, groups, numbers_in
 
 __all__ = ["usable"]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.mutilations import WAYS, mutilate
+from chaos.damaged_checkpoints import WAYS, damage_file
 from mmfl.errors import StoreError
 from mmfl.exchange import Layout, Params
 from mmfl.loop import State
@@ -155,19 +155,19 @@ def test_one_that_does_not_fit_is_passed_over():
     assert found.damaged[names[2]] == f"checkpoint {names[2]!r} is too new"
 
 
-def mutilations() -> st.SearchStrategy:
+def damages() -> st.SearchStrategy:
     return st.tuples(st.sampled_from(WAYS), st.integers(0, 2**31), st.integers(0, 7))
 
 
-@given(mutilations())
-def test_no_mutilation_goes_unnoticed(tmp_path_factory, mutilation):
+@given(damages())
+def test_no_damage_goes_unnoticed(tmp_path_factory, damage):
     folder = tmp_path_factory.mktemp("vault") / "checkpoints"
     ours, given_ = CheckpointStore(folder, keep=3), states(3)
     names = [ours.save(state) for state in given_]
     newest = json.loads((folder / names[-1]).read_bytes())["files"].values()
     paths = [folder / names[-1], *(folder / entry["file"] for entry in newest)]
     before = {path: path.read_bytes() for path in paths}
-    mutilate(paths, *mutilation)
+    damage_file(paths, *damage)
     changed = {path for path in paths if not path.exists() or path.read_bytes() != before[path]}
     found = CheckpointStore(folder, keep=3).newest(noted=names[-1])
     assert (found.name == names[-1]) == (not changed)

@@ -1,4 +1,4 @@
-"""The laboratory: does anybody gain by lying, and which auction recruits how many?"""
+"""Does anybody gain by lying, and which auction recruits how many?"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A process that does runs of a comparison: ``python -m mmfl.comparison.process SOCKET``.
+"""A process that does runs of a comparison: ``python -m mmfl.comparison.worker SOCKET``.
 
-`mmfl.comparison.processes` is the other end; SOCKET is the number of a file that is open.
+`mmfl.comparison.pool` is the other end; SOCKET is the number of a file that is open.
 After {"command", "data_dir", "workers"} come requests:
 
     {"do": "check", "experiment", "folder"}      all that can go wrong before the first round

@@ -1,6 +1,6 @@
 """One mutation of a run directory: what a disk, a copy, an editor or a malicious hand may leave.
 
-`spoil(folder, rng)` does one of `WAYS`. Each takes a folder and a stream, changes something, and
+`damage(folder, rng)` does one of `WAYS`. Each takes a folder and a stream, changes something, and
 says what. A way that finds nothing to change says None, and another one is taken.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from chaos.rehash import renew
 from mmfl.rng import Stream
 
-__all__ = ["LIES", "WAYS", "files_in", "spoil"]
+__all__ = ["LIES", "WAYS", "damage", "files_in"]
 
 T = TypeVar("T")
 Way = Callable[[Path, Stream], str | None]
@@ -314,7 +314,7 @@ WAYS: dict[str, Way] = {
 _OFTEN = (*WAYS, "flip", "flip", "zero", "not a file", "not a file", *("SQL",) * 6, LIES[0])
 
 
-def spoil(folder: Path, rng: Stream) -> tuple[str, str]:
+def damage(folder: Path, rng: Stream) -> tuple[str, str]:
     """Change something; which way it was, and what."""
     while True:
         way = one(_OFTEN, rng)

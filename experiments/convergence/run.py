@@ -1,7 +1,7 @@
-"""The convergence bounds beside what they bound: results/laboratory.md and a picture.
+"""The convergence bounds beside what they bound: results/convergence.md and a picture.
 
-    make experiment-laboratory
-    python -m experiments.laboratory.run [--seeds 0-19] [--workers 2] [--quick] [--out FOLDER]
+    make experiment-convergence
+    python -m experiments.convergence.run [--seeds 0-19] [--workers 2] [--quick] [--out FOLDER]
 
 Strongly convex tasks with known constants (`mmfl.convergence`) are trained by the real round loop,
 each until it has trained in T rounds; the data of a setting is the same in all seeds. What came out
@@ -315,7 +315,7 @@ def main() -> None:
     wanted.add_argument("--seeds", default="0-19", help="e.g. 0-19")
     wanted.add_argument("--workers", type=int, default=2, help="processes")
     wanted.add_argument("--quick", action="store_true", help="at most 5 rounds: does it run?")
-    figure = HOUSE / "docs/pictures/laboratory.png"
+    figure = HOUSE / "docs/pictures/convergence.png"
     wanted.add_argument("--figure", "--plot", type=Path, default=figure)
     given = wanted.parse_args()
     settings, seeds, made = grid(), read_seeds(given.seeds), environment_now()
@@ -333,7 +333,7 @@ def main() -> None:
     }
     date, where = date_and_machine(made).split(", ", 1)
     head = (
-        f"`make experiment-laboratory`, seeds {given.seeds}; {date}, {minutes} minutes of "
+        f"`make experiment-convergence`, seeds {given.seeds}; {date}, {minutes} minutes of "
         f"processor time on {where}."
     )
     about = {"command": made["command"], "seeds": given.seeds, "processor_minutes": minutes}
@@ -342,16 +342,16 @@ def main() -> None:
     rows = [f"{json.dumps(name)}: {json.dumps(tasks)}" for name, tasks in data.items()]
     settled = ",\n".join(rows)  # a line for each setting
     text = f'{{"about": {json.dumps(about)},\n"settings": {{\n{settled}\n}}}}\n'
-    (given.out / "laboratory.json").write_text(text, encoding="utf-8")
+    (given.out / "convergence.json").write_text(text, encoding="utf-8")
     lines = [
-        "# The laboratory\n",
+        "# Do the convergence bounds hold?\n",
         f"{head} What it means is in [{PAGE}](../../../{PAGE}).\n",
         "## Measured errors and their bounds\n",
         *table(data),
         "\n## What holds\n",
         *verdicts(data),
     ]
-    (given.out / "laboratory.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (given.out / "convergence.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     title = "Measured errors, and the bounds on them"
     most = REPEATED["alone"] * len(seeds)
     foot = f"Mean of {len(seeds)} seeds (steep: {most}); band: two standard errors on either side."

@@ -15,7 +15,7 @@ from typing import Any
 
 import tomli_w
 
-from chaos.damage import damaged
+from chaos.byte_damage import damaged
 from chaos.seeds import Table, experiments, instance, markets, schema, words
 from chaos.tables import bid_table, change_cells, written
 from mmfl.rng import Stream, stream

@@ -1,10 +1,10 @@
-"""Mutilate checkpoints: is every single harm noticed, and does the run end as it should?
+"""Damage checkpoints: is all damage noticed, and does the run end as it should?
 
-    python -m chaos.mutilations --count 1000 --seed 0 --out chaos/results/mutilations.json
+    python -m chaos.damaged_checkpoints --count 1000 --out chaos/results/damaged_checkpoints.json
 
 A real run is stopped before its end. Of each of `count` copies of its checkpoints, one file that
-the newest one needs (itself included) is harmed, and the newest must be found damaged, by name.
-Every so many copies the run is resumed all the way and must end with the straight fingerprint.
+the newest one needs (itself included) is damaged. The newest must then be reported as damaged, by
+name. Now and then a copy is resumed to its end: it must have the straight run's fingerprint.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from benchmarks.harness import HOUSE, arguments, machine, save
 from mmfl.runs import stored_rounds
 from mmfl.runs.checkpoints import CheckpointStore
 
-__all__ = ["WAYS", "mutilate"]
+__all__ = ["WAYS", "damage_file"]
 
 WAYS = ("flip", "cut", "remove", "empty", "grow", "swap", "zero", "swap names")
 RESUMED = 50
 """One copy in so many is resumed to its end."""
 
 
-def mutilate(paths: list[Path], how: str, where: int, bit: int) -> Path:
+def damage_file(paths: list[Path], how: str, where: int, bit: int) -> Path:
     """Harm one of these files in one of the `WAYS`; which one."""
     path = paths[where % len(paths)]
     other = paths[(where + 1 + bit) % len(paths)]
@@ -69,7 +69,7 @@ def needed(folder: Path, name: str) -> list[Path]:
 
 
 def run(count: int, seed: int, where: Path) -> dict[str, Any]:
-    """Mutilate, look, and now and then resume."""
+    """Damage, look, and now and then resume."""
     sets = ["engine.kind=inline", "rounds=9"]
     experiment = mmfl.Experiment.load(HOUSE / "chaos" / "killed.toml", sets=sets)
     straight = mmfl.run(experiment, where / "straight").fingerprint
@@ -88,7 +88,7 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
         before = [path.read_bytes() for path in paths]
         while [p.read_bytes() if p.exists() else None for p in paths] == before:
             how = luck.choice(WAYS)
-            mutilate(paths, how, luck.randrange(2**40), luck.randrange(8))
+            damage_file(paths, how, luck.randrange(2**40), luck.randrange(8))
         ways[how] += 1
         found = checkpoints.newest(noted=newest)
         detected += found.name != newest
@@ -100,7 +100,7 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
             resumed.append(again.fingerprint == straight)
         shutil.rmtree(copy)
     return {
-        "mutilated": count,
+        "damaged": count,
         "detected": detected,
         "named": named,
         "ways": dict(sorted(ways.items())),
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    command = f"python -m chaos.mutilations --count {given.count} --seed {given.seed}"
+    command = f"python -m chaos.damaged_checkpoints --count {given.count} --seed {given.seed}"
     with tempfile.TemporaryDirectory() as folder:
         found = run(given.count, given.seed, Path(folder))
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": given.seed, **found}

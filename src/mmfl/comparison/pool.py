@@ -7,7 +7,7 @@ chains, be their models, clients and rounds few or many; that is what "auto" doe
 leave chains without work in their last turn, there are as few as do it in as many turns, and these
 share the workers: 9 runs on 8 workers are 5 runs at a time, and then 4, not 8 and then 1.
 
-The processes (`mmfl.comparison.process`) keep their engines from run to run. Runs are handed out in
+The processes (`mmfl.comparison.worker`) keep their engines from run to run. Runs are handed out in
 order, to whoever is free, longest first among those of a seed: the last to be started should be a
 short one. At the end, when there are fewer runs than processes, some have nothing to do.
 """
@@ -202,7 +202,7 @@ class _Crew:
         if place.child is not None and place.child.process.poll() is not None:
             self._bury(place, place.child)  # it died with nothing to do, so no run is to blame
         if place.child is None:
-            place.child = Child.start("mmfl.comparison.process")
+            place.child = Child.start("mmfl.comparison.worker")
             start = {"command": sys.argv, "data_dir": self._data_dir, "workers": place.workers}
             place.child.send(start)
         place.busy = number

@@ -1,6 +1,6 @@
-"""What lies in the folder in which commands run: files, sound and otherwise, for `mutations.PATHS`.
+"""The files, valid and broken, in the folder in which commands run: see `mutated_inputs.PATHS`.
 
-Data sets bear the names that the experiments use, so that those are sound before they are mutated.
+Data sets have the names that the experiments use, so these are valid before they are mutated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mmfl.rng import Stream, stream
 
-__all__ = ["furnish"]
+__all__ = ["make_input_files"]
 
 Array = npt.NDArray[Any]
 
@@ -23,7 +23,7 @@ ROWS = 120
 """Training rows of the small sets."""
 
 
-def furnish(folder: Path) -> None:
+def make_input_files(folder: Path) -> None:
     """Make the folder and all that is in it."""
     rng = stream(0, "chaos", "furniture")
     for name in ("folder", "folder.npy", "data", "temporary", "cache"):
