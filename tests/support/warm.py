@@ -143,13 +143,13 @@ def tend(line: int) -> None:
 
     import mmfl.cli
     import mmfl.comparison.comparison
-    import mmfl.comparison.process
+    import mmfl.comparison.worker
     import mmfl.engines.inline
     import mmfl.engines.worker
     import mmfl.report.figures.comparison
     import mmfl.train.trainer  # noqa: F401
 
-    for name in ("mmfl.comparison.process", "mmfl.engines.worker", "mmfl.system.guard"):
+    for name in ("mmfl.comparison.worker", "mmfl.engines.worker", "mmfl.system.guard"):
         sys.modules.pop(name, None)  # what runs as a program must not have been imported
     torch.set_num_threads(1)
     order = _fork_at_request(socket.socket(fileno=line))
