@@ -26,7 +26,7 @@ __all__ = ["Stream", "stream"]
 Word = str | int
 Key = npt.NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_BLOCK = 1 << 13  # so many ids at a time: they stay in the processor's cache
+_BLOCK = 1 << 13  # ids at a time: they stay in the processor's cache
 
 
 class Stream(np.random.Generator):

@@ -70,13 +70,13 @@ def judge(sandbox: Sandbox, case: Case) -> None:
     assert verdict(case, found) in GOOD, (case.changes, case.content, found)
 
 
-@plainly(max_examples=300)
+@plainly(max_examples=120)
 @given(number=NUMBERS)
 def test_a_mutated_experiment_is_valid_or_one_located_sentence(sandbox, number):
     judge(sandbox, config_case(0, number))
 
 
-@plainly(max_examples=100)
+@plainly(max_examples=50)
 @given(number=NUMBERS)
 def test_a_mutated_table_of_bids_is_valid_or_one_located_sentence(sandbox, number):
     judge(sandbox, bids_case(0, number))
@@ -97,11 +97,13 @@ def test_mutation_starts_from_what_is_sound(sandbox):
 
 
 def test_every_section_and_kind_of_the_schema_is_tried():
-    tried = b"".join(config_case(0, number).content or b"" for number in range(4000)).decode(
-        "utf-8", "replace"
-    )
-    known = {*Experiment.json_schema()["properties"], *words()}
-    assert {word for word in known if word not in tried} == set()
+    missing = {*Experiment.json_schema()["properties"], *words()}
+    for number in range(4000):
+        text = (config_case(0, number).content or b"").decode("utf-8", "replace")
+        missing = {word for word in missing if word not in text}
+        if not missing:
+            return
+    assert missing == set()
 
 
 def test_a_case_is_fixed_by_seed_and_number():

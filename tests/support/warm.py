@@ -13,8 +13,10 @@ starts: then, and for every other command, it is `subprocess.Popen`. A test that
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
+import gc
 import io
 import json
 import os
@@ -23,10 +25,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from mmfl.system.child import _ONE_THREAD, _START
 
@@ -152,10 +156,20 @@ def tend(line: int) -> None:
     for name in ("mmfl.comparison.worker", "mmfl.engines.worker", "mmfl.system.guard"):
         sys.modules.pop(name, None)  # what runs as a program must not have been imported
     torch.set_num_threads(1)
+    gc.freeze()
     order = _fork_at_request(socket.socket(fileno=line))
     if order["words"][1] == "-m":
         order = _have_nursery(order)
-    words = order["words"]
+    code: Any = 0
+    try:
+        _run(order["words"])
+    except SystemExit as end:
+        code = end.code
+    _end(code)
+
+
+def _run(words: list[str]) -> None:
+    """What the interpreter does with a command line."""
     if words[1] == "-m":
         sys.argv = words[2:]
         sys.path.insert(0, os.getcwd())
@@ -163,6 +177,19 @@ def tend(line: int) -> None:
     else:
         sys.argv = ["-c", *words[4:]]
         exec(words[3], {"__name__": "__main__"})
+
+
+def _end(code: Any) -> NoReturn:
+    """What the interpreter does at its end, but for taking modules apart: that takes a second."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit((code or 0) & 255)
 
 
 def _have_nursery(order: dict[str, Any]) -> dict[str, Any]:

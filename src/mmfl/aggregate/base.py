@@ -40,7 +40,7 @@ class CollectingAggregator(Protocol):
 Doubles = npt.NDArray[np.float64]
 
 BLOCK = 1 << 15
-"""So many numbers are cast to float64 at a time: they stay in the processor's cache."""
+"""How many numbers are cast to float64 at a time: these stay in the processor's cache."""
 
 Aggregator = MergingAggregator | CollectingAggregator
 

@@ -14,7 +14,7 @@ __all__ = ["apply_step", "coordinatewise", "deltas_of"]
 Doubles = npt.NDArray[np.float64]
 
 BLOCK = 1 << 14
-"""So many coordinates of all updates are looked at together."""
+"""How many coordinates of all updates are handled together."""
 
 
 def deltas_of(updates: Iterable[ClientUpdate]) -> list[Flat]:

@@ -153,7 +153,7 @@ class Allocator(Protocol):
 
 
 def first_fault(assignments: Assignments, view: View) -> str | None:
-    """What is wrong with an allocator's answer, or None: the verifier beside the rules.
+    """What is wrong with an allocator's answer, or None: it verifies what the rules do.
 
     Checked: shapes, known clients and tasks, eligibility, capacity, probabilities in [0, 1].
     """

@@ -61,7 +61,7 @@ docs/explanation/equal-bounds.md. Others close by do as well.
 """
 
 _MOST = 1e6
-"""More than so many times its first difficulty counts as so many."""
+"""A difficulty counts as at most this many times a task's first one."""
 
 _FITS = 4
 """So often constants and noise are fitted in turn."""
@@ -70,7 +70,7 @@ _FITS = 4
 def bounds_after(f: float, constants: npt.ArrayLike, most: int, horizon: int = 1) -> Floats:
     """(most + 1) U_s(n) for n = 0, 1, ...: a bound on the difficulty after `horizon` rounds.
 
-    Each of them with n clients: the one-step bound, applied so many times. It never rises with n:
+    Each of them with n clients: the one-step bound, applied that many times. It never rises with n:
     if a single client is thought to do harm, none is counted as no better. Otherwise a task with a
     bad start would be left alone, and nothing more would be learnt about it.
 

@@ -37,7 +37,7 @@ from mmfl.allocate.patterns import Patterns
 __all__ = ["min_max_counts", "obstacle"]
 
 _COUNTED = 12
-"""Up to so many tasks, all their sets are looked at, which is quicker than a flow."""
+"""Up to this many tasks, all their sets are tried, which is quicker than a flow."""
 
 
 def min_max_counts(bounds: Floats, patterns: Patterns) -> Ints:
@@ -128,7 +128,7 @@ class _Room:
 
 
 def obstacle(bounds: Floats, counts: Ints, patterns: Patterns) -> tuple[int, ...] | None:
-    """Why the largest bound cannot be any smaller: the verifier beside the solver.
+    """Why the largest bound cannot be any smaller: it verifies what the solver found.
 
     Returns:
         Tasks that, to have smaller bounds than the largest is now, would together need more clients

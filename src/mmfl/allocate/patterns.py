@@ -13,7 +13,7 @@ from mmfl.allocate.base import Bools, Ints
 __all__ = ["Patterns"]
 
 _COUNTED = 16
-"""Up to so many tasks, the possible patterns are few enough to count them all."""
+"""Up to this many tasks, the possible patterns are few enough to count them all."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ __all__ = ["Sampling", "deal", "round_counts", "sample"]
 Columns = npt.NDArray[np.intp]
 
 _BLOCK = 1 << 13
-"""So many clients are gone through at a time: their numbers stay in the processor's cache."""
+"""How many clients are handled at a time: their numbers stay in the processor's cache."""
 
 
 class Sampling(NamedTuple):
@@ -47,7 +47,7 @@ def sample(
 
     Args:
         view: The round.
-        probabilities: From sets of so many tasks each, by their columns (g, c), to each set's
+        probabilities: From sets of that many tasks each, by their columns (g, c), to each set's
             probabilities (g, c).
         sampling: The kind of draws, and the floor.
         rng: The round's stream.
@@ -75,7 +75,7 @@ def sample(
 
 
 def deal(view: View, counts: Callable[[Patterns, Columns], Ints], *, rng: Stream) -> Assignments:
-    """A number of clients for each task; who they are is drawn by lot.
+    """A number of clients for each task; who they are is drawn at random.
 
     Args:
         view: The round.
@@ -101,7 +101,7 @@ def _by_name(view: View) -> Columns:
 
 
 def _given(view: View, patterns: Patterns, task: Ints, chance: Floats) -> Assignments:
-    """The assignments of those who may train something."""
+    """The assignments of the clients that may train something."""
     resting = patterns.without_tasks
     if resting is None:
         return Assignments(view.clients, task, chance)

@@ -78,7 +78,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning is one line, whoever warns."""
+    """A warning is one line, wherever it comes from."""
     name = "" if issubclass(category, MmflWarning) else f"{category.__name__}: "
     complain(printable(f"warning: {name}{' '.join(str(message).split())}"))
 

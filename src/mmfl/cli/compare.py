@@ -247,7 +247,7 @@ def _write(
     about: list[Remark],
     own: OwnFiles,
 ) -> dict[str, Any]:
-    """Put the tables beside the runs as Markdown and as data, and print them."""
+    """Write the tables next to the runs, as Markdown and as data, and print them."""
     from mmfl.report import Differences, Results, data, quantities, sharing_seeds
 
     tables: list[Results | Differences] = [Results(variants, target, about)]
@@ -264,7 +264,7 @@ def _write(
         "remarks": [remark.line for remark in about],
     }
     text = "\n\n".join(table.markdown() for table in tables) + "\n"
-    try:  # stored first: whoever reads our output may be gone
+    try:  # stored first: the reader of our output may be gone
         own.write(comparison.out / "comparison.md", text.encode())
         own.write(comparison.out / "comparison.json", f"{json_.dumps(found, indent=1)}\n".encode())
     finally:

@@ -87,20 +87,20 @@ def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
 
 
 def allowed(imports: bool, config: Path) -> bool:
-    """Whether imports are allowed; if so, modules beside the file are found."""
+    """Whether imports are allowed; if so, modules next to the file are found."""
     if imports:
         find_modules(config)
     return imports
 
 
 def find_modules(config: Path) -> None:
-    """Let imports find modules in this folder and beside the experiment.
+    """Let imports find modules in this folder and next to the experiment.
 
     The experiment of a run directory also finds them where that run did: environment.json says so.
     """
-    beside = config.resolve().parent
-    sys.path[:0] = [os.getcwd(), str(beside)]
-    sys.path += [path for path in _recorded(beside / "environment.json") if path not in sys.path]
+    folder = config.resolve().parent
+    sys.path[:0] = [os.getcwd(), str(folder)]
+    sys.path += [path for path in _recorded(folder / "environment.json") if path not in sys.path]
 
 
 def _recorded(path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Files that a command writes: never its own input, and nothing that exists unless it is told to.
+"""Files that a command writes: never its own input, and no existing file without permission.
 
 What cannot be written is refused before the work begins; see `new_file` for how it is written.
 """

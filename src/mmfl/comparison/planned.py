@@ -82,7 +82,7 @@ def firsts(runs: Iterable[Planned]) -> list[Planned]:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What is told of a run's round; everything is in the run's directory.
+    """What is reported of a run's round; everything is in the run's directory.
 
     Attributes:
         round: t.

@@ -8,8 +8,8 @@ leave chains without work in their last turn, there are as few as do it in as ma
 share the workers: 9 runs on 8 workers are 5 runs at a time, and then 4, not 8 and then 1.
 
 The processes (`mmfl.comparison.worker`) keep their engines from run to run. Runs are handed out in
-order, to whoever is free, longest first among those of a seed: the last to be started should be a
-short one. At the end, when there are fewer runs than processes, some have nothing to do.
+order, to whichever process is free, the longest of a seed first: the last to be started should be
+a short one. At the end, when there are fewer runs than processes, some have nothing to do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measured errors beside the bounds on them.
+"""Measured errors and the bounds on them.
 
     setting = Setting(tasks={"near": near, "far": far}, alpha=2.0, tau=5)
     found = measure(setting, seeds=range(20))
@@ -104,12 +104,12 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """One task over several seeds, beside the bounds.
+    """One task over several seeds, with its bounds.
 
     Attributes:
         constants: Of the task.
         exact: Whether it meets the theorems' assumptions to the letter.
-        T: The task trained in so many rounds in every seed; what a seed did beyond is left out.
+        T: The task trained in at least this many rounds in every seed; later ones are left out.
         walks: One per seed.
     """
 

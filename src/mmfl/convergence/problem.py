@@ -42,7 +42,7 @@ class Problem(ABC):
 
     It is a data set and a model at once: a task's `dataset` and `model` are both this value, and
     its loss is `TheOutputs`. Its numbers are those that the trainer computes with, which are
-    float32; the constants are exact for these (beside rounding errors of training itself).
+    float32; the constants are exact for these (apart from rounding errors of training itself).
 
     Attributes:
         clients: Each client's examples: vectors, as many as it holds. Arrays will do.

@@ -33,7 +33,7 @@ class Setting:
         alpha: Of FedFairMMFL.
         tau: Local steps.
         batch_size: Examples of a step; a client that holds fewer takes all.
-        T: Each task is to train in so many rounds.
+        T: In how many rounds each task is to train.
         rounds: The most rounds, in all; a task that is hardly ever chosen may not get to T.
         active: Share of the clients that are active in a round.
     """

@@ -2,7 +2,7 @@
 
 Two single-threaded processes train faster than one process with two threads, and their results do
 not depend on how many there are: a job's randomness is in its address, and sums are formed in the
-order of the jobs, whoever was first.
+order of the jobs, whichever was done first.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class LocalEngine:
     def train(
         self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
     ) -> Iterator[ClientUpdate | ClientFailure]:
-        """Units of one job, or of one chunk where turns are small, to whoever is free.
+        """Units of one job, or of one chunk where turns are small, to whichever worker is free.
 
         With `merge`, a delta is to be used before the next result is asked for.
         """
@@ -178,7 +178,7 @@ class LocalEngine:
         split: Split,
         clients: Mapping[str, Ids] | None = None,
     ) -> Iterator[Evaluation | EvaluationFailure]:
-        """Pieces of a split, or a few clients at a time, to whoever is free."""
+        """Pieces of a split, or a few clients at a time, to whichever worker is free."""
         self._publish(params)
         units: list[Message] = []
         few = CHUNK if self._timeout is None else 1  # it is for one client

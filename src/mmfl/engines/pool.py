@@ -84,7 +84,7 @@ class Pool:
     Args:
         size: How many.
         files: Their descriptors.
-        greetings: What every worker is told first.
+        greetings: What every worker is sent first.
         timeout: Seconds of wall clock after which a request is given up.
     """
 

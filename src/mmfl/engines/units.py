@@ -1,7 +1,7 @@
 """Units: what a worker gets at a time, one job or a whole chunk of jobs whose updates it sums.
 
 Which cut is taken has no influence on the sums: a chunk's updates are added in the order of its
-jobs, by whoever adds them.
+jobs, wherever they are added.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SMALL = 3e7
 LARGE = 1 << 20
 LIGHT = 256
 """A turn of fewer samples than this, with at least so many weights, is light: what adding its
-update up takes is not small beside what training takes."""
+update up takes is not small compared with what training takes."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Unit:
     slot: Slot | None = None
 
     def request(self) -> Message:
-        """What the worker is told; see `mmfl.engines.worker`."""
+        """The request to the worker; see `mmfl.engines.worker`."""
         works = {id(job.work): job.work for job in self.jobs}
         places = {key: place for place, key in enumerate(works)}
         return {

@@ -1,4 +1,4 @@
-"""What the server and whoever trains for it exchange: weights, jobs, updates, evaluations."""
+"""What the server and its trainers exchange: weights, jobs, updates, evaluations."""
 
 from mmfl.exchange.messages import (
     CHUNK,

@@ -123,11 +123,11 @@ class PartialSum:
         return total
 
     def release(self) -> None:
-        """The sum was used: whoever formed it may use its memory again."""
+        """The sum was used: its memory may be used again."""
         self._released = self.take()
 
     def reclaim(self) -> npt.NDArray[np.float64] | None:
-        """The memory, if it was released; for whoever formed the sum."""
+        """The memory, if it was released; for the engine that formed the sum."""
         memory, self._released = self._released, None
         return memory
 

@@ -168,9 +168,9 @@ class Experiment:
                 raise InputError(f"the engine was opened for another experiment: {key} differs")
 
     def files(self) -> dict[str, str]:
-        """SHA-256 of files beside the data that decide the result, by the key that names them.
+        """SHA-256 of files (not data sets) that decide the result, by the key that names them.
 
-        A file that cannot be read has "" here; whoever needs it says why, see `file_hash`.
+        A file that cannot be read has "" here; reading it for use says why, see `file_hash`.
         """
         found = {} if self.recruitment is None else self.recruitment.files()
         return found | {key: hash_ for task in self.tasks for key, hash_ in task.files().items()}

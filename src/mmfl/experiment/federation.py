@@ -65,7 +65,7 @@ class _TaskRows:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedFederation:
-    """Clients 0, 1, ... with shards of data sets, beside the rows that the server keeps."""
+    """Clients 0, 1, ... with shards of data sets, and the rows that the server keeps."""
 
     clients: range
     parts: Mapping[str, _TaskRows]

@@ -5,7 +5,7 @@ read and drawn (`mmfl.data.datasets`, `mmfl.market.bids_io`). `mmfl.system.memor
 with what there is; `mmfl.train.sizing` measures models.
 
 A process that trains holds, for each task, the weights twice (as they are, and as they began),
-their gradients and, with momentum, its buffer: 4 bytes each. Beside them there are the numbers of
+their gradients and, with momentum, its buffer: 4 bytes each. In addition there are the numbers of
 one batch: at least what the largest layer reads and writes, and in training what the layers keep
 for their gradients. The coordinator holds all weights and, while a task is aggregated,
 the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
@@ -56,12 +56,12 @@ class Weighed(NamedTuple):
 
 
 def worker_needs(workers: int) -> list[Need]:
-    """So many worker processes, before they have any model."""
+    """That many worker processes, before they have any model."""
     return [Need(f"engine.workers = {workers:,}", _PROCESS, each=True)]
 
 
 def job_needs(jobs: int) -> list[Need]:
-    """So many runs at the same time, each in a process of its own, before they have any model."""
+    """That many runs at the same time, each in its own process, before they have any model."""
     return [Need(f"jobs = {jobs:,}", _PROCESS, each=True)]
 
 

@@ -248,7 +248,7 @@ class Task:
     also_known: ClassVar[tuple[str, ...]] = LOCAL_KEYS
 
     def named_files(self, *only: str) -> dict[str, str]:
-        """The paths of the files that this task names beside its data, by their keys.
+        """The paths of the files that this task names besides its data, by their keys.
 
         Args:
             only: Of these fields; by default of all.
@@ -278,7 +278,7 @@ class Task:
 def _hash(path: str) -> str:
     try:
         return hash_input(path)
-    except OSError:  # whoever reads it will say what is wrong
+    except OSError:  # reading it for use will say what is wrong
         return ""
 
 

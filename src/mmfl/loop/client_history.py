@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 _BLOCK = 1 << 12
-"""Segments are put together so many rows at a time: what lies beside the result stays small."""
+"""How many rows of segments are joined at a time: extra memory stays small."""
 
 
 class Segment(NamedTuple):
@@ -181,7 +181,7 @@ class ClientTable:
 
     @property
     def ids(self) -> Ints:
-        """(n) those who had a turn, ascending."""
+        """(n) the clients that had a turn, ascending."""
         ids = self.whole.ids
         return ids[np.flatnonzero(np.diff(ids, prepend=-1))]
 

@@ -115,7 +115,7 @@ class _EvaluationGate:
     def admit(
         self, pieces: Iterable[Evaluation | EvaluationFailure]
     ) -> Iterator[Evaluation | EvaluationFailure]:
-        """The evaluations that may count, after those who lie have spoiled theirs."""
+        """The evaluations that may count, after dishonest clients have falsified theirs."""
         for task, clients in self.asked.items():
             self.injection.expect(task, clients, "evaluate")
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""Verifiers that stand beside the auctions: each property is a predicate and a finder of witnesses.
+"""Verifiers of auctions: each property is a predicate and a finder of witnesses.
 
 `is_...` answers yes or no; the `..._violation` of the same name says in one sentence where the
 property is broken first, or None. They look at the outcome alone and share no code with the

@@ -25,7 +25,7 @@ __all__ = ["Curve", "PowerLaw", "work_done"]
 Floats = npt.NDArray[np.float64]
 
 _LEAST = 8
-"""So many places at which something was measured are needed to fit a power law's four numbers."""
+"""How many measured points it takes to fit a power law's four numbers."""
 _SHIFTS = np.geomspace(0.01, 1.0, 20)
 _POWERS = np.geomspace(0.05, 3.0, 40)
 _TAIL = 0.25

@@ -134,7 +134,7 @@ class Plan:
         source: Where difficulties come from: "runs", "difficulty" (they were given) or "equal".
         runs: The run directories.
         beta: By task, the power of a round's clients in the work that they do; {} without runs.
-        notes: What a person should know beside the numbers, a sentence each.
+        notes: What a person should know besides the numbers, a sentence each.
     """
 
     scenarios: tuple[Scenario, ...]

@@ -34,7 +34,7 @@ class Curves:
         evaluated: The rounds after which the metric is of the models of that round, ascending;
             after others it is an earlier one. None = all rounds.
         outcomes: By task, what became of its turns; empty if that is not known.
-        made_with: What its bits depend on beside the experiment; empty if that is not known.
+        made_with: What its bits depend on besides the experiment; empty if that is not known.
         inexact: Why it may have other bits than an uninterrupted run; "" if it has the same.
     """
 

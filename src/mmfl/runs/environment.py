@@ -79,7 +79,7 @@ def sessions(environment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def made_with(session: Mapping[str, Any]) -> dict[str, str]:
-    """What the bits of a session's rounds depend on beside the experiment, as far as it is known.
+    """What the bits of a session's rounds depend on besides the experiment, as far as is known.
 
     From "mmfl", "torch", "numpy", "CPU capability", ... to what was used.
     """

@@ -122,7 +122,7 @@ def timed_rounds(
 
 
 def profile(experiment: Experiment, *, rounds: int = 4, data_dir: Path | None = None) -> Profile:
-    """Run a few rounds and, beside them, a few turns of each task with each kernel.
+    """Run a few rounds and, in addition, a few turns of each task with each kernel.
 
     Args:
         experiment: What to measure; `rounds` of it are run at most.

@@ -31,7 +31,7 @@ class Run:
     Attributes:
         folder: The run directory.
         data: By task: the SHA-256 of its data, as far as the run knew it.
-        made_with: What its bits depend on beside the experiment, by name: versions, instructions.
+        made_with: What its bits depend on besides the experiment, by name: versions, instructions.
         inexact: Why it may have other bits than an uninterrupted run; "" if it has the same.
         status: "running", "stopped", "failed", "finished", or "interrupted": the process is gone.
         rounds: Rounds done.
@@ -57,7 +57,7 @@ class Run:
         seconds_train: Of that, training and aggregation.
         seconds_evaluate: Of that, measuring.
         seconds_setup: Before the loop: data, workers, initial weights.
-        seconds_checkpoints: Beside the loop: writing checkpoints.
+        seconds_checkpoints: Outside the loop: writing checkpoints.
     """
 
     folder: Path

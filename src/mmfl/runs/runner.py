@@ -148,7 +148,7 @@ class StoredRounds(Rounds):
             saving.save_or_warn()
             raise
         except BaseException:
-            with suppress(Exception):  # what went wrong first is what is told
+            with suppress(Exception):  # what went wrong first is what is reported
                 saving.save()
             raise
 

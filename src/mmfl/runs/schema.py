@@ -75,7 +75,7 @@ def is_empty(database: sqlite3.Connection) -> bool:
 
 
 def check_tables(database: sqlite3.Connection) -> bool:
-    """Refuse a database with other tables, or with anything beside tables, such as a view.
+    """Refuse a database with other tables, or with anything other than tables, such as a view.
 
     No table is read for it. Returns whether the format is the present one; else it is an older one.
     """

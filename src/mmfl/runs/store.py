@@ -286,7 +286,7 @@ class RunStore:
     def write_files(self, contents: Mapping[str, Callable[[], bytes]]) -> None:
         """Write or replace files of the directory, each whole or not at all.
 
-        Before the first is written, `meta.files` has the new hashes beside the old ones, durably.
+        Before the first is written, `meta.files` durably has the new hashes and the old ones.
 
         Args:
             contents: From a file's name to what makes its content; called twice, to hold one file

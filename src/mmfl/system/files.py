@@ -183,7 +183,7 @@ def hash_input(path: str | Path) -> str:
 def write_whole(path: Path, content: bytes, *, sync: bool = True) -> None:
     """Write a file so that its name stands for all of the content or for what it stood for before.
 
-    The steps: a temporary file beside it, fsync, rename, fsync of the folder. If one of them fails,
+    The steps: a temporary file next to it, fsync, rename, fsync of the folder. If one fails,
     the temporary file is removed.
 
     Args:
@@ -265,7 +265,7 @@ def write_new(path: Path, content: bytes) -> None:
 
 
 def _random_part(path: Path) -> Path:
-    """A name for an unfinished file beside `path`, which nobody else has."""
+    """A unique name for an unfinished file next to `path`."""
     return path.with_name(f".mmfl-{secrets.token_hex(8)}{PART}")
 
 

@@ -118,7 +118,7 @@ def auction_bound(T: float, constants: Constants, distance: float, *, nobody: fl
 
     nobody * max(L/2 |w_0 - w*|^2, `t_step_bound`) + (1 - nobody) * `t_step_bound`: it never falls
     as people stop joining. If nobody joins, the error stays what it was, at most L/2 |w_0 - w*|^2.
-    While T is small, the bound for those who train is above that: it does not know yet what
+    While T is small, the bound for clients that train is above that: it does not know yet what
     training gains, and holds for nobody too.
 
     The error is that of the recruited clients' own objective, as everywhere in the paper. The

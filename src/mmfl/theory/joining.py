@@ -43,7 +43,7 @@ TOLERANCE = 1e-9
 
 
 _AT_ONCE = 1 << 20
-"""So many bids are drawn at a time."""
+"""How many bids are drawn at a time."""
 
 
 class Law(Protocol):

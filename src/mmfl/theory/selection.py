@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 Method = Literal["auto", "enumeration", "integral"]
 
 _SMALL = 12
-"""Up to so many clients, all 2^K sets are looked at."""
+"""Up to this many clients, all 2^K sets are tried."""
 
 _MOST = 20
 """For more clients they would not fit into memory."""

@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 _Layers = list[list[tuple[Tensor, Tensor, Tensor]]]
 
 TOGETHER = 1 << 19
-"""Clients share a step as long as they have at most so many weights together (2 MiB)."""
+"""Clients share a step as long as they have at most this many weights together (2 MiB)."""
 
 
 class Batched:

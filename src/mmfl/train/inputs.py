@@ -25,7 +25,7 @@ __all__ = ["Inputs", "bears_channels_last"]
 Ints = npt.NDArray[np.int64]
 
 SMALL = 1 << 23
-"""A shard of at most so many numbers is scaled once in a turn, a larger one batch by batch."""
+"""A shard of at most this many numbers is scaled once in a turn, a larger one batch by batch."""
 
 
 class Inputs:

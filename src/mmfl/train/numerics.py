@@ -1,4 +1,4 @@
-"""How torch computes in this process: what the bits of a result depend on, beside the experiment.
+"""How torch computes in this process: what the bits of a result depend on, besides the experiment.
 
 The same network on the same data gives other bits with another version of torch, on another
 processor, and on the same one if torch is told to use other instructions (ATEN_CPU_CAPABILITY).

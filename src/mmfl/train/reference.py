@@ -41,7 +41,7 @@ Mean = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a turn reports beside the weights; see `mmfl.exchange.ClientUpdate`."""
+    """What a turn reports besides the weights; see `mmfl.exchange.ClientUpdate`."""
 
     samples: int
     loss_before: float

@@ -12,7 +12,7 @@ of them is, byte by byte (NumPy's format 1.0):
     1 byte each     the numbers, unsigned, row by row
 
 All arrays are bytes: images (N x height x width) or a table (N x features), and class numbers (N).
-Images are sorted by class, since that saves room: whoever takes the first rows gets one class.
+Images are sorted by class, since that saves room: the first rows alone are all of one class.
 `tools/embed_data.py` made the files; `mmfl data verify` compares them with the catalogue.
 """
 

@@ -132,7 +132,7 @@ class Cut:
 
 
 def holders(shards: Shards, clients: int) -> Ints:
-    """Which of so many clients hold at least one example, ascending."""
+    """The clients that hold at least one example, ascending."""
     if isinstance(shards, Cut):
         return shards.holders
     some = 1 << 16  # at a time
@@ -172,7 +172,7 @@ class Drawn:
 
 
 def chosen(rows: Ints, size: int, rng: Stream) -> Ints:
-    """So many different ones of these rows."""
+    """That many different ones of these rows."""
     return rows[rng.choice(len(rows), size, replace=False)]
 
 

@@ -22,7 +22,8 @@ class ByFunction:
     """What a function of the user's decides, called as ``function(examples, clients, rng)``.
 
     It returns one client number per example (-1 = nobody), or one list of places in `examples` per
-    client, where several clients may have the same place. Its further keywords stand beside `kind`.
+    client, where several clients may have the same place. Its other keywords are written next to
+    `kind`.
     """
 
     function: OwnFunction

@@ -145,7 +145,7 @@ class _Turns:
     links: _Links
 
     def serve(self, client: int, size: int, *, as_drawn: bool) -> None:
-        """Let a client take so many rows."""
+        """Let a client take that many rows."""
         mine = self.own[client, :size]  # a view: a change of class is a change of `own`
         if as_drawn:
             self.ahead[mine] -= size

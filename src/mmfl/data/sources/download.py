@@ -28,7 +28,7 @@ from mmfl.errors import FetchError
 __all__ = ["Got", "Patience", "download", "sha256_of"]
 
 _CHUNK = 1 << 18
-_PROGRESS = 1 << 20  # so many bytes more, and earlier failures are forgotten
+_PROGRESS = 1 << 20  # after this many more bytes, earlier failures are forgotten
 
 
 @dataclass(frozen=True)

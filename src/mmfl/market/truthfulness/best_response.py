@@ -135,7 +135,7 @@ class _Tried(NamedTuple):
         utility: (S) pay - x * cost, for each task.
         place: (S) 0: not recruited, 1: in part, 2: fully, for each task.
         take_up: The min take-up.
-        worth: The largest payment to anybody: gains that are tiny beside it are rounding.
+        worth: The largest payment to anybody: gains that are tiny compared with it are rounding.
     """
 
     utility: list[float]

@@ -133,7 +133,7 @@ def auctions(
     tables: Mapping[int | None, Bids],
     budgets: Sequence[float],
 ) -> Iterator[Result]:
-    """The auctions of a contest, one after the other, for those who want to see how far it is."""
+    """The auctions of a contest, one after the other, so that progress can be shown."""
     if not mechanisms or not tables or not budgets:
         raise InputError("a contest needs mechanisms, bids and budgets")
     if len({table.tasks for table in tables.values()}) > 1:

@@ -1,4 +1,4 @@
-"""A picture of measured errors beside the bounds on them, panel by panel, on logarithmic scales."""
+"""A picture of measured errors and the bounds on them, panel by panel, on logarithmic scales."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def set_apart(wanted: npt.ArrayLike, sizes: npt.ArrayLike) -> npt.NDArray[np.flo
 
 
 def format_brief(value: float, _: object = None) -> str:
-    """An amount beside an axis, where there is little room."""
+    """An amount next to an axis, where there is little room."""
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep="")(value) if abs(value) >= 1e4 else amount(value)

@@ -48,7 +48,7 @@ _KINDS = [
 ]
 _SIMPLE = {type(None), bool, int, float, str, np.str_, *(np.dtype(k.str).type for k in _KINDS)}
 _DEPTH = 100  # levels of lists in lists: few enough to be read back at any place in a program
-_BITS = 1024  # of a whole number: Python writes and reads one with so many digits at any setting
+_BITS = 1024  # of a whole number: Python writes and reads such a number at any setting
 _PLAIN = (
     *((Mapping, "dict"), (tuple, "tuple"), (Set, "set"), (int, "int"), (float, "float")),
     *((str, "str"), (Sequence, "list")),

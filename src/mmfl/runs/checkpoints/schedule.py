@@ -10,11 +10,11 @@ SECONDS = 10.0
 """The interval, if none is set."""
 
 PATIENCE = 20.0
-"""An interval in seconds is stretched to so many times what the last checkpoint took: < 5%."""
+"""An interval in seconds is at least this many times what the last checkpoint took: < 5%."""
 
 
 class CheckpointSchedule:
-    """Says when, from rounds and times that it is told."""
+    """Says when, from the rounds and times that it is given."""
 
     def __init__(self, settings: Checkpoints, *, round: int, now: float) -> None:  # noqa: A002
         """It starts counting now, after this round."""

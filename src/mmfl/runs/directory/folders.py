@@ -48,8 +48,8 @@ def last_folder(wanted: Path) -> Path:
     """`wanted`, or `wanted`-2, -3, ...: the last that exists; `wanted` if none does."""
     numbered = re.compile(rf"{re.escape(wanted.name)}-([1-9]\d*)")
     try:
-        beside = list_folder(wanted.parent) if is_folder(wanted.parent) else []
+        siblings = list_folder(wanted.parent) if is_folder(wanted.parent) else []
     except OSError as error:
         raise StoreError(f"cannot read {str(wanted.parent)!r}: {error.strerror}") from None
-    found = {int(m[1]): path for path in beside if (m := numbered.fullmatch(path.name))}
+    found = {int(m[1]): path for path in siblings if (m := numbered.fullmatch(path.name))}
     return found[max(found)] if found else wanted
