@@ -148,9 +148,7 @@ def _final(experiment, engine):
     return rounds[-1][0].fingerprint, happened, failed
 
 
-def test_workers_give_the_faults_and_bits_of_the_inline_engine(
-    kind, many, engine, expected
-):
+def test_workers_give_the_faults_and_bits_of_the_inline_engine(kind, many, engine, expected):
     bad = dataclasses.replace(many, faults=faults(kind, share=0.3, rate=0.5))
     found = _final(bad, engine)
     assert found == expected[kind]
