@@ -148,3 +148,24 @@ main()
     )
     done = run_script(script, number.name, "check", config)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+
+
+EARLY = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Signalling(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), int(sys.argv[1]))
+
+sys.meta_path.insert(0, Signalling())
+from mmfl.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_is_imported_ends_it_without_a_word(number):
+    done = run_script(EARLY, str(int(number)))
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")

@@ -141,7 +141,7 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
             shards = task.partition.split(examples, experiment.clients.count, rng=rng)
         except DataError as error:
             raise DataError(f"task {task.name!r}: {error}") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a function may call sys.exit
             said = f"{type(error).__name__}: {error}"
             raise DataError(f"task {task.name!r}: its partition failed: {said}") from error
         if isinstance(shards, Cut) and shards.note:

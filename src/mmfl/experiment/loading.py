@@ -59,6 +59,6 @@ class DataCache:
             return dataset.load(self._data_dir)
         except MmflError as error:
             raise type(error)(f"task {task!r}: {error}") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a function may call sys.exit
             said = ran_out(error) or f"{type(error).__name__}: {error}"
             raise DataError(f"task {task!r}: its data cannot be loaded: {said}") from error

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate import Assignment, Assignments, View, first_fault
+from mmfl.config.messages import short
 from mmfl.errors import EngineError
 from mmfl.exchange import Address, Job
+from mmfl.loop.own_code import own_code
 from mmfl.loop.population import Population
 from mmfl.loop.state import State
 from mmfl.rng import stream
@@ -45,16 +47,27 @@ def allocate_clients(
         remembered=state.clients,
     )
     rng = stream(experiment.seed, "allocate", t)
-    given, after = experiment.allocator.allocate(view, state.allocator, rng=rng)
-    assignments = given if isinstance(given, Assignments) else _pack(given)
+    who = f"the allocator {experiment.allocator!r}"
+    with own_code(who):
+        answer: Any = experiment.allocator.allocate(view, state.allocator, rng=rng)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise EngineError(f"{who} must return (assignments, state), got {short(answer)}")
+    given, after = answer
+    assignments = given if isinstance(given, Assignments) else _pack(who, given)
     fault = first_fault(assignments, view)
     if fault is not None:
-        raise EngineError(f"the allocator {experiment.allocator!r} broke a rule: {fault}")
+        raise EngineError(f"{who} broke a rule: {fault}")
     return view, assignments, after
 
 
-def _pack(given: Iterable[Assignment]) -> Assignments:
-    rows = [(int(c), int(s), float(p)) for c, s, p in given]
+def _pack(who: str, given: Iterable[Assignment]) -> Assignments:
+    try:
+        rows = [(int(c), int(s), float(p)) for c, s, p in given]
+    except (TypeError, ValueError):
+        raise EngineError(
+            f"{who} must return its assignments as (client, task, probability) each, "
+            f"got {short(given)}"
+        ) from None
     clients, tasks, p = zip(*rows, strict=True) if rows else ((), (), ())
     return Assignments(np.array(clients, np.int64), np.array(tasks, np.int64), np.array(p, float))
 

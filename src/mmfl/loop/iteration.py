@@ -22,7 +22,13 @@ class Rounds(Iterator[tuple[State, RoundRecord]]):
 
     def __next__(self) -> tuple[State, RoundRecord]:
         with self._lock:
+            return self._advance()
+
+    def _advance(self) -> tuple[State, RoundRecord]:
+        try:
             return next(self._generator)
+        except SystemExit as error:  # it would end the program, perhaps as if all were well
+            raise EngineError(f"code of the experiment called sys.exit({error.code!r})") from error
 
     def __enter__(self) -> Self:
         return self

@@ -157,7 +157,7 @@ def _held(mechanism: Mechanism, bids: Bids) -> Recruitment:
         outcome = mechanism.recruit(bids)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # it may call sys.exit
         said = f"{type(error).__name__}: {error}"
         raise InputError(f"the mechanism {mechanism!r} failed: {said}") from error
     sound = isinstance(outcome, Recruitment)

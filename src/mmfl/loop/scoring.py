@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
+from mmfl.loop.own_code import own_code
 from mmfl.objectives import Measured, Metric
 
 if TYPE_CHECKING:
@@ -85,8 +86,9 @@ def score_tasks(
     difficulty = dict(state.difficulty)
     for task, measured in seen.items():
         others = [f for name, f in state.difficulty.items() if name != task]
-        f = experiment.score.difficulty(measured, experiment.task(task))
-        difficulty[task] = _make_safe(float(f), others)
+        with own_code(f"the score {experiment.score!r}"):
+            f = float(experiment.score.difficulty(measured, experiment.task(task)))
+        difficulty[task] = _make_safe(f, others)
     return difficulty, seen, failures, injection.faults
 
 

@@ -93,7 +93,7 @@ class StoredRounds(Rounds):
         with self._lock:
             if not self._started:
                 self._started = True
-                next(self._generator)
+                self._advance()
 
     def _stored(
         self,

@@ -1,0 +1,106 @@
+"""Rules that a user wrote, and that fail: one sentence that says what failed, and where."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mmfl
+from mmfl import Experiment
+from mmfl.allocate import Uniform
+from mmfl.errors import DataError, EngineError
+from support.experiments import write_small
+from support.helpers import one_line
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """`Uniform`, but what `how` says happens."""
+
+    how: str
+
+    def allocate(self, view, state, *, rng):
+        given, state = Uniform().allocate(view, state, rng=rng)
+        match self.how:
+            case "exits":
+                sys.exit(0)
+            case "raises":
+                raise BrokenPipeError(32, "Broken pipe")
+            case "forgets the state":
+                return given
+            case "has no probabilities":
+                return [(client, task) for client, task, _ in given], state
+            case "is rough":
+                np.zeros(3)[5]
+        return given, state
+
+
+@dataclass(frozen=True)
+class Exiting:
+    def difficulty(self, measured, task):
+        sys.exit("enough")
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("exits", "the allocator Wrong(how='exits') failed: SystemExit: 0 (test_own_code.py, line"),
+        ("raises", "failed: BrokenPipeError: [Errno 32] Broken pipe (test_own_code.py, line"),
+        ("is rough", "failed: IndexError: index 5 is out of bounds"),
+        ("forgets the state", "must return (assignments, state), got Assignments("),
+        ("has no probabilities", "its assignments as (client, task, probability) each, got [("),
+    ],
+)
+def test_an_allocator_that_fails_is_one_sentence(small, how, sentence):
+    experiment = replace(small, allocator=Wrong(how))
+    assert sentence in one_line(EngineError, lambda: list(mmfl.rounds(experiment)))
+    assert sentence in one_line(EngineError, lambda: mmfl.run(experiment, "out"))
+    assert mmfl.Run.load("out").status == "failed"
+
+
+def test_a_score_that_ends_the_program_is_one_sentence(small):
+    said = one_line(EngineError, lambda: list(mmfl.rounds(replace(small, score=Exiting()))))
+    assert said.startswith("the score Exiting() failed: SystemExit: enough (test_own_code.py, line")
+
+
+def test_an_error_that_is_none_of_the_users_stays_as_it_is(small, monkeypatch):
+    ours: dict[str, Any] = {}
+    text = "def allocate(self, view, state, *, rng): return 1 / 0"
+    exec(compile(text, str(Path(mmfl.__file__).parent / "uniform.py"), "exec"), ours)
+    monkeypatch.setattr(Uniform, "allocate", ours["allocate"])
+    with pytest.raises(ZeroDivisionError):
+        list(mmfl.rounds(replace(small, allocator=Uniform())))
+
+
+DATA = """
+import sys
+import numpy as np
+
+def exits():
+    sys.exit(0)
+
+def by_turns(examples, clients, rng):
+    sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"dataset": "ending:exits"}, "task 'a': its data cannot be loaded: SystemExit: 0"),
+        ({"partition": "ending:by_turns"}, "task 'a': its partition failed: SystemExit: 0"),
+    ],
+)
+def test_data_and_partitions_that_end_the_program_are_one_sentence(
+    keys, sentence, tmp_path, monkeypatch
+):
+    (tmp_path / "ending.py").write_text(DATA)
+    monkeypatch.syspath_prepend(tmp_path)
+    sets = [f"tasks.a.{key}={value}" for key, value in keys.items()]
+    experiment = Experiment.from_toml(write_small("a"), sets=sets, allow_imports=True)
+    assert one_line(DataError, lambda: list(mmfl.rounds(experiment))) == sentence
