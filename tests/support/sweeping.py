@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mmfl.allocate import Uniform
@@ -38,6 +38,18 @@ class Quick:
 class QuickEngine(MockEngine):
     def prepare(self, experiment):
         object.__setattr__(self, "experiment", experiment.resolved())
+
+
+@dataclass(frozen=True)
+class Broken(Quick):
+    """An engine that cannot train."""
+
+    def open(self, experiment, *, data_dir):
+        return replace(super().open(experiment, data_dir=data_dir), turn=_fail)
+
+
+def _fail(*_):
+    raise ZeroDivisionError("what now")
 
 
 @dataclass(frozen=True)

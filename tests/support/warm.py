@@ -32,6 +32,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mmfl.system import calls
 from mmfl.system.child import _ONE_THREAD, _START
 
 __all__ = ["Nursery", "WarmPopen", "children"]
@@ -157,6 +158,7 @@ def tend(line: int) -> None:
         sys.modules.pop(name, None)  # what runs as a program must not have been imported
     torch.set_num_threads(1)
     gc.freeze()
+    calls.die_with_parent()
     order = _fork_at_request(socket.socket(fileno=line))
     if order["words"][1] == "-m":
         order = _have_nursery(order)
@@ -202,6 +204,7 @@ def _have_nursery(order: dict[str, Any]) -> dict[str, Any]:
             os.dup2(nothing, number)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # they are meant for its parent
+        calls.die_with_parent()
         return _fork_at_request(theirs)
     theirs.close()
     WarmPopen.nursery = Nursery(ours)

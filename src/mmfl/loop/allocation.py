@@ -48,7 +48,7 @@ def allocate_clients(
     )
     rng = stream(experiment.seed, "allocate", t)
     who = f"the allocator {experiment.allocator!r}"
-    with own_code(who):
+    with own_code("allocator", experiment.allocator):
         answer: Any = experiment.allocator.allocate(view, state.allocator, rng=rng)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise EngineError(f"{who} must return (assignments, state), got {short(answer)}")

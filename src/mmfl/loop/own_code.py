@@ -16,14 +16,15 @@ _MMFL = str(Path(__file__).resolve().parent.parent)
 
 
 @contextmanager
-def own_code(what: str) -> Iterator[None]:
-    """Turn an error in a user's code, `sys.exit` included, into an `EngineError`.
+def own_code(what: str, rule: object) -> Iterator[None]:
+    """Turn an error in a user's rule, `sys.exit` included, into an `EngineError`.
 
-    An error that comes from no code of the user's is a defect of mmfl or of a library, and is
-    raised as it is.
+    An error in a rule of ours, or in no code of the user's at all, is a defect of mmfl or of a
+    library, and is raised as it is.
 
     Args:
-        what: What runs in this block, such as "the allocator Mine()".
+        what: What kind of rule it is, such as "allocator".
+        rule: The rule that is called in this block.
     """
     try:
         yield
@@ -31,9 +32,10 @@ def own_code(what: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         place = _find_place(error)
-        if place is None:
+        if place is None or type(rule).__module__.startswith("mmfl."):
             raise
-        raise EngineError(f"{what} failed: {type(error).__name__}: {error} ({place})") from error
+        said = f"{type(error).__name__}: {error} ({place})"
+        raise EngineError(f"the {what} {rule!r} failed: {said}") from error
 
 
 def _find_place(error: BaseException) -> str | None:

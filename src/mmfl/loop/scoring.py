@@ -86,7 +86,7 @@ def score_tasks(
     difficulty = dict(state.difficulty)
     for task, measured in seen.items():
         others = [f for name, f in state.difficulty.items() if name != task]
-        with own_code(f"the score {experiment.score!r}"):
+        with own_code("score", experiment.score):
             f = float(experiment.score.difficulty(measured, experiment.task(task)))
         difficulty[task] = _make_safe(f, others)
     return difficulty, seen, failures, injection.faults
