@@ -13,10 +13,10 @@ run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns;
 		--seeds 0-4 --target 0.6
 
 test: lint  ## check everything that must be true; K=pattern runs a part of the tests
-	@$(BIN)/pytest -n 2 --dist loadfile $(if $(K),-k '$(K)')
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(K),-k '$(K)')
 
 test-all: lint  ## the same, and the slow tests too
-	@$(BIN)/pytest -n 2 --dist loadfile -m '' $(if $(K),-k '$(K)')
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m '' $(if $(K),-k '$(K)')
 
 lint: .venv/test.stamp  ## ruff, mypy and import-linter
 	@$(BIN)/ruff check
