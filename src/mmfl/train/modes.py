@@ -60,7 +60,7 @@ def set_modes_aside() -> Modes:
 
 
 def _no_modes() -> bool:
-    return not any([top() for top in _TOPS])  # a list: quicker than a generator
+    return not any([top() for top in _TOPS])  # noqa: C419  (quicker than a generator)
 
 
 def _noted_device() -> tuple[Any, Any]:
