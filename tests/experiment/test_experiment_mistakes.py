@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mmfl.errors import ConfigError
+import mmfl
+from mmfl.errors import ConfigError, InputError
 from mmfl.experiment import Experiment
 from mmfl.market import Market
+from mmfl.runs import stored_rounds
 from support.helpers import LEAST, SECOND_TASK, one_line, refused
 
 # Unknown keys
@@ -217,3 +219,27 @@ def test_a_file_of_two_gigabytes_is_not_read(load):
     assert message == (
         "cannot read 'large.toml': it has 2,147,483,648 bytes, and may have 67,108,864"
     )
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        mmfl.run,
+        mmfl.rounds,
+        mmfl.plan,
+        lambda it: stored_rounds(it, "out"),
+        lambda it: mmfl.compare({"one": it}, [0], "out"),
+    ],
+    ids=["run", "rounds", "plan", "stored_rounds", "compare"],
+)
+@pytest.mark.parametrize("given", [None, "s.toml"])
+def test_what_is_not_an_experiment_is_one_sentence(act, given):
+    said = one_line(InputError, lambda: act(given))
+    assert said.startswith("an experiment is needed, got ")
+    assert said.endswith("; read a file with Experiment.load")
+    assert list(Path().iterdir()) == []
+
+
+def test_a_comparison_of_a_file_name_is_one_sentence():
+    said = one_line(InputError, lambda: mmfl.compare("s.toml", [0], "out"))
+    assert said == "a comparison needs a mapping from each variant's name to its experiment"

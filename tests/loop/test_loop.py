@@ -328,6 +328,15 @@ def test_alpha_one_has_exactly_the_fingerprint_of_uniform(small):
     assert len(prints) > 1
 
 
+def test_a_state_that_was_yielded_cannot_be_written_to(small):
+    for state, _ in mmfl.rounds(small):
+        for weights in state.params.values():
+            with pytest.raises(ValueError, match="read-only"):
+                weights.flat[0] = 7.0
+            with pytest.raises(ValueError, match="read-only"):
+                next(iter(weights.values())).flat[0] = 7.0
+
+
 def test_the_order_of_the_tasks_in_the_file_does_not_matter(small):
     backwards = dataclasses.replace(small, tasks=small.tasks[::-1])
     one, other = ([s for s, _ in mmfl.rounds(e)][-1] for e in (small, backwards))

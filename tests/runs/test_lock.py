@@ -225,6 +225,43 @@ def test_a_damaged_lease_belongs_to_nobody(folder, content):
     lease.close()
 
 
+LATE = """
+from contextlib import closing
+from pathlib import Path
+from mmfl.runs.directory.lock import Lease
+
+def hold():
+    with closing(Lease(Path("run")).take()):
+        yield
+
+held = hold()
+next(held)
+"""
+
+
+@pytest.mark.cold
+def test_a_lease_that_is_held_until_the_interpreter_ends_is_released_without_a_word(tmp_path):
+    (tmp_path / "run").mkdir()
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, check=True)
+    assert done.stderr == b""
+    assert json.loads((tmp_path / "run" / "lease-00000001.json").read_text())["released"]
+
+
+@pytest.mark.parametrize("call", ["unlock", "pwrite"])
+def test_a_lease_is_closed_whatever_fails_while_it_is_released(tmp_path, call):
+    lease, opened = Lease(tmp_path).take(), set(os.listdir("/proc/self/fd"))
+
+    def fail(name, function, args, kwargs):
+        if name == call:
+            raise ImportError("sys.meta_path is None, Python is likely shutting down")
+        return function(*args, **kwargs)
+
+    with intercept(fail):
+        lease.close()
+    assert len(set(os.listdir("/proc/self/fd"))) == len(opened) - 2
+    assert not lives(tmp_path) or call == "pwrite"  # its last word is missing: see `PATIENCE`
+
+
 @pytest.mark.parametrize(
     "call", ["open", "pwrite", "fsync", "listdir", "unlink", "thread", "mkdir"]
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Checkpoints
 from mmfl.runs import RunStore, stored_rounds
 from mmfl.runs.checkpoints import CheckpointStore
+from support.helpers import one_line
 
 
 @pytest.fixture
@@ -152,6 +155,33 @@ def test_who_has_lost_the_folder_writes_no_checkpoint_into_it(small):
         with pytest.raises(StoreError, match="was moved or removed during the run"):
             list(rounds)
     assert list(Path("run").iterdir()) == []
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+def test_checkpoints_of_another_run_behind_a_link_stay(small, keep):
+    often = replace(small, rounds=2, checkpoints=Checkpoints(rounds=1, keep=2))
+    mmfl.run(often, "theirs")
+    mmfl.run(replace(often, seed=2, checkpoints=Checkpoints(rounds=1, keep=keep)), "ours")
+    shutil.rmtree("ours/checkpoints", ignore_errors=True)
+    Path("ours/checkpoints").symlink_to("../theirs/checkpoints")
+    before = Run.load("ours").rounds, sorted(Path("theirs/checkpoints").iterdir())
+    longer = replace(often, seed=2, rounds=3, checkpoints=Checkpoints(rounds=1, keep=keep))
+    said = one_line(StoreError, lambda: mmfl.run(longer, "ours", resume=True))
+    assert said == "'ours/checkpoints' is a link, and not of this run; remove it"
+    assert (Run.load("ours").rounds, sorted(Path("theirs/checkpoints").iterdir())) == before
+    Path("ours/checkpoints").unlink()
+    with pytest.warns(MmflWarning) if keep else nullcontext():
+        assert mmfl.run(longer, "ours", resume=True).rounds == 3
+
+
+def test_a_run_saves_no_checkpoint_through_a_link(small, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    with stored_rounds(replace(small, checkpoints=Checkpoints(rounds=1)), "run") as rounds:
+        rounds.start()
+        Path("run/checkpoints").symlink_to(tmp_path / "theirs")
+        with pytest.raises(StoreError, match="is a link, and not of this run"):
+            next(rounds)
+    assert list((tmp_path / "theirs").iterdir()) == []
 
 
 def test_models_are_not_written_through_a_link(small, tmp_path):

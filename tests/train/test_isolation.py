@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+import torch.utils._device
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 import mmfl
 from mmfl import Experiment
 from mmfl.rng import stream
-from mmfl.train.seeding import seeded
+from mmfl.train.seeding import isolated, seeded
 
+AUTOGRAD = torch._C._autograd
+STACKS = (
+    (torch._C._len_torch_function_stack, torch._C._pop_torch_function_stack),
+    (torch._C._len_torch_dispatch_stack, partial(torch._C._pop_torch_dispatch_stack, None)),
+    (
+        lambda: AUTOGRAD._top_saved_tensors_default_hooks(True),
+        AUTOGRAD._pop_saved_tensors_default_hooks,
+    ),
+)
 TEXT = """
 rounds = 2
 seed = 1
@@ -38,6 +52,17 @@ import time
 from dataclasses import dataclass
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Negated(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        return -found if func is nn.functional.linear else found
+
+class Logged(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
 
 MEDDLE = {
     "nothing": lambda: None,
@@ -46,6 +71,14 @@ MEDDLE = {
     "matmul": lambda: torch.set_float32_matmul_precision("medium"),
     "gradients": lambda: torch.set_grad_enabled(False),
     "denormals": lambda: torch.set_flush_denormal(True),
+    "autocast": lambda: torch.set_autocast_enabled("cpu", True),
+    "autocast_block": lambda: torch.autocast("cpu", dtype=torch.bfloat16).__enter__(),
+    "autocast_dtype": lambda: torch.set_autocast_dtype("cpu", torch.float16),
+    "autocast_cache": lambda: torch.set_autocast_cache_enabled(False),
+    "device": lambda: torch.set_default_device("meta"),
+    "function_mode": lambda: Negated().__enter__(),
+    "dispatch_mode": lambda: Logged().__enter__(),
+    "hooks": lambda: torch.autograd.graph.saved_tensors_hooks(abs, abs).__enter__(),
     "threads": lambda: torch.set_num_threads(3),
     "seed": lambda: torch.manual_seed(7),
     "waits": lambda: time.sleep(0.001),  # lets other threads in
@@ -96,6 +129,20 @@ def _as_it_was():
     torch.set_flush_denormal(False)
     torch.set_num_threads(threads)
     torch.set_rng_state(random)
+    for stack in STACKS:
+        while stack[0]():
+            stack[1]()
+    torch.utils._device.CURRENT_DEVICE = torch._GLOBAL_DEVICE_CONTEXT.device_context = None
+    torch.set_autocast_enabled("cpu", False)
+    torch.set_autocast_dtype("cpu", torch.bfloat16)
+    torch.set_autocast_cache_enabled(True)
+    while nesting():
+        torch.autocast_decrement_nesting()
+
+
+def nesting() -> int:
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
 
 
 def run(how: str = "nothing", where: str = "built", seed: int = 1) -> tuple[str, list[float]]:
@@ -112,21 +159,93 @@ def settings() -> tuple[object, ...]:
         torch.are_deterministic_algorithms_enabled(),
         torch.get_float32_matmul_precision(),
         torch.is_grad_enabled(),
-        bool(torch.tensor(1e-40) * 1 == 0),
+        bool(torch.tensor(1e-40, device="cpu") * 1 == 0),
         torch.get_num_threads(),
         torch.initial_seed(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+        torch.is_autocast_cache_enabled(),
+        nesting(),
+        torch.get_default_device(),
+        *(top() for top, _ in STACKS),
     )
 
 
 @pytest.mark.usefixtures("_as_it_was")
 @pytest.mark.parametrize("where", ["built", "trained"])
 @pytest.mark.parametrize(
-    "how", ["dtype", "deterministic", "matmul", "gradients", "denormals", "threads", "seed"]
+    "how",
+    [
+        *("dtype", "deterministic", "matmul", "gradients", "denormals", "threads", "seed"),
+        *("autocast", "autocast_block", "autocast_dtype", "autocast_cache"),
+        *("device", "function_mode", "dispatch_mode", "hooks"),
+    ],
 )
 def test_what_a_model_sets_in_torch_is_put_back_and_changes_no_other_task(how, where):
     before, (_, losses) = settings(), run()
     assert run(how, where)[1] == losses
     assert settings() == before
+
+
+class Doubled(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        return found * 2 if func is torch.nn.functional.linear else found
+
+
+@contextmanager
+def changed(change, value, usual) -> Iterator[None]:
+    change(value)
+    try:
+        yield
+    finally:
+        change(usual)
+
+
+AMBIENT = {
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "dtype": lambda: changed(torch.set_default_dtype, torch.float64, torch.float32),
+    "device": lambda: torch.device("meta"),
+    "default device": lambda: changed(torch.set_default_device, "meta", None),
+    "function mode": Doubled,
+    "hooks": lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t),
+    "no_grad": torch.no_grad,
+    "inference": torch.inference_mode,
+}
+
+
+@pytest.mark.usefixtures("_as_it_was")
+@pytest.mark.parametrize("what", AMBIENT)
+def test_what_the_caller_has_set_in_torch_changes_no_bits_and_is_still_set_afterwards(what):
+    alone, outside = run(), settings()
+    with AMBIENT[what]():
+        before = settings()
+        assert run() == alone
+        assert settings() == before
+    assert settings() == outside
+
+
+@pytest.mark.usefixtures("_as_it_was")
+def test_a_callers_modes_are_in_their_order_again_after_an_error():
+    first, second = Doubled(), Doubled()
+    with first, second:
+        with pytest.raises(ZeroDivisionError), isolated():
+            torch.set_default_device("meta") or 1 / 0
+        assert _get_current_function_mode_stack() == [first, second]
+        assert torch.get_default_device() == torch.device("cpu")
+        assert torch.zeros(1).device.type == "cpu"
+
+
+def test_autocast_remembers_no_weights_of_an_earlier_piece_of_work():
+    layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    found = []
+    for value in (1.0, 2.0):
+        with isolated():
+            layer.weight.data.fill_(value)
+            layer.bias.data.fill_(0.0)
+            torch.set_autocast_enabled("cpu", True)
+            found.append(layer(x)[0, 0].item())
+    assert found == [2.0, 4.0]
 
 
 def test_a_seeded_piece_of_work_has_the_generator_to_itself():

@@ -29,7 +29,7 @@ from mmfl.comparison.planned import (
 from mmfl.comparison.pool import Jobs, jobs_for, sweep
 from mmfl.comparison.series import Series
 from mmfl.errors import InputError, MmflError, MmflWarning, SweepError
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, check_experiment
 from mmfl.objectives import METRICS
 from mmfl.runs import Run, check_folder, environment_now, made_with, mixed, mixture
 from mmfl.system.files import exists, is_folder
@@ -217,6 +217,10 @@ def compare(
 
 def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
     """Variants must be alike in what their numbers mean, and in the engine that serves them all."""
+    if not isinstance(experiments, Mapping):
+        raise InputError("a comparison needs a mapping from each variant's name to its experiment")
+    for experiment in experiments.values():
+        check_experiment(experiment)
     first, *others = (experiment.resolved() for experiment in experiments.values())
     for other in others:
         if [task.name for task in other.tasks] != [task.name for task in first.tasks]:

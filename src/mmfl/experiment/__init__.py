@@ -2,7 +2,7 @@
 
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, Engine, EngineConfig, Ids, Inline, Local
-from mmfl.experiment.experiment import Experiment
+from mmfl.experiment.experiment import Experiment, check_experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import differences
@@ -45,6 +45,7 @@ __all__ = [
     "SimulatedFederation",
     "Task",
     "Weighed",
+    "check_experiment",
     "differences",
     "fits_batched",
     "job_needs",

@@ -25,6 +25,7 @@ from mmfl.config import (
     parse,
     read_file,
     read_toml,
+    short,
 )
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment.checkpoints import Checkpoints
@@ -47,7 +48,15 @@ from mmfl.faults import Faults, Quarantine
 from mmfl.objectives import METRICS, SCORES, Distance, Error, Score
 from mmfl.system.files import hash_input
 
-__all__ = ["Clients", "Evaluate", "Experiment", "LocalOverride", "LocalTraining", "Task"]
+__all__ = [
+    "Clients",
+    "Evaluate",
+    "Experiment",
+    "LocalOverride",
+    "LocalTraining",
+    "Task",
+    "check_experiment",
+]
 
 
 @component
@@ -291,3 +300,11 @@ def _into_local(data: dict[str, Any], assignment: str) -> str:
             data["tasks"] = tables
             return f"tasks.{name}.local.{key}{equals}{value}"
     return assignment
+
+
+def check_experiment(value: object) -> None:
+    """Refuse anything but an experiment, such as the name of its file."""
+    if not isinstance(value, Experiment):
+        raise InputError(
+            f"an experiment is needed, got {short(value)}; read a file with Experiment.load"
+        )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.errors import InputError
+from mmfl.experiment import check_experiment
 from mmfl.loop.allocation import allocate_clients, make_jobs
 from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
@@ -49,6 +50,7 @@ def rounds(
         state: Continue after this state, with the same bits as a run without interruption.
         population: Who may train what, if that is known: an auction is then not held again.
     """
+    check_experiment(experiment)
     folder = None if data_dir is None else Path(data_dir)
     return Rounds(_rounds(experiment, engine, folder, state, population))
 
@@ -105,6 +107,8 @@ def _round(
         params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
             state.params[task], updates, state.difficulty[task], state.aggregator[task]
         )
+    for weights in params.values():
+        weights.flat.flags.writeable = False  # a state that was yielded is the next round's base
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
     if experiment.quarantine is not None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mmfl.errors import InputError, MmflWarning, NobodyError
-from mmfl.experiment import DataCache, Experiment, Federation, simulate
+from mmfl.experiment import DataCache, Experiment, Federation, check_experiment, simulate
 from mmfl.loop import Population, RecruitedClients, recruit, rounds
 from mmfl.planning.histories import fit_runs
 from mmfl.planning.learning import DEFAULT_BETA, Learning
@@ -180,6 +180,7 @@ def plan(
         data_dir: Folder of npz files; by default what MMFL_DATA says.
         watch: To show progress: gets the trials and how many there are, and yields each of them.
     """
+    check_experiment(experiment)
     check_draws(draws)
     if runs and difficulty is not None:
         raise InputError("difficulty and runs both say how hard tasks are; give one of them")

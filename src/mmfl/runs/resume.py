@@ -24,8 +24,10 @@ from mmfl.loop import State
 from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import CheckpointStore
 from mmfl.runs.database import open_for_reading, trouble
+from mmfl.runs.directory.folders import refuse_link
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import is_first, is_marked, read_mark, remove_beginning
+from mmfl.runs.directory.names import make_absolute
 from mmfl.runs.environment import as_json, environment_now, inexact
 from mmfl.runs.schema import FORMAT, check_tables, is_empty
 from mmfl.runs.store import RunStore
@@ -163,6 +165,8 @@ def find_resumable(folder: Path, experiment: Experiment) -> ResumableRun | None:
             _refuse_changes(folder, read_stored(folder / "experiment.toml"), experiment)
             done = meta.get("status") == "finished" and meta.get("rounds") == str(experiment.rounds)
             if not done:
+                for name in ("checkpoints", "models"):
+                    refuse_link(make_absolute(folder) / name, folder / name)
                 models = [f"models/{task.name}.safetensors" for task in experiment.tasks]
                 _refuse_foreign_files(store, [n for n in models if exists(folder / n, links=False)])
         return ResumableRun(folder, experiment, had, done, lease)

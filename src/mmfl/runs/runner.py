@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mmfl.errors import MmflWarning, StoreError
-from mmfl.experiment import Checkpoints, Experiment
+from mmfl.experiment import Checkpoints, Experiment, check_experiment
 from mmfl.loop import Population, RoundRecord, Rounds, Setup, State, play, set_up
 from mmfl.runs.auction import StoredRecruitment, read_recruitment, save_recruitment, settle
 from mmfl.runs.checkpoints import CheckpointSchedule, CheckpointStore, check_state
@@ -65,6 +65,7 @@ class StoredRounds(Rounds):
         renumber: bool,
         resume: bool,
     ) -> None:
+        check_experiment(experiment)
         check_folder(out)
         check_names(out, experiment)
         find = last_folder if resume else free_folder

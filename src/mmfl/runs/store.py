@@ -39,7 +39,7 @@ from mmfl.runs.database import (
     transaction,
     trouble,
 )
-from mmfl.runs.directory.folders import no_run, refuse_taken
+from mmfl.runs.directory.folders import no_run, refuse_link, refuse_taken
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import FIRST, MARK, read_mark, remove_beginning, write_mark
 from mmfl.runs.directory.names import check_folder, make_absolute
@@ -60,7 +60,7 @@ from mmfl.runs.integrity.rows import (
 )
 from mmfl.runs.schema import FORMAT, check_tables, create_tables
 from mmfl.system import calls
-from mmfl.system.files import SETTINGS, exists, is_folder, is_link, make_folders, read_file
+from mmfl.system.files import SETTINGS, exists, is_folder, make_folders, read_file
 
 __all__ = ["RunStore"]
 
@@ -270,9 +270,8 @@ class RunStore:
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
         with trouble("write", self.folder):
-            if is_link(models := self._place / "models"):
-                link = str(self.folder / "models")
-                raise StoreError(f"{link!r} is a link, and not of this run; remove it")
+            models = self._place / "models"
+            refuse_link(models, self.folder / "models")
             if not is_folder(models):
                 calls.make_folder(models)
             sync_folder(self._place)
@@ -369,9 +368,11 @@ class RunStore:
 
     def close(self) -> None:
         """Close the database, and let others have the folder."""
-        close_database(self._connection, inherited=self.inherited)
-        if self._lease is not None:
-            self._lease.close()
+        try:
+            close_database(self._connection, inherited=self.inherited)
+        finally:
+            if self._lease is not None:
+                self._lease.close()
 
     @contextmanager
     def _durably(self) -> Iterator[None]:

@@ -29,9 +29,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+with suppress(ModuleNotFoundError):  # Windows: a run's folder cannot be locked there
+    import fcntl
 
 if TYPE_CHECKING:
     import sqlite3
@@ -134,15 +137,11 @@ def _lock(fd: int, *, shared: bool = False) -> None:
 
     A shared lock excludes only exclusive ones.
     """
-    import fcntl
-
     fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 def _unlock(fd: int) -> None:
     """Give a lock up, also where a process that was forked meanwhile has the file open, too."""
-    import fcntl
-
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 

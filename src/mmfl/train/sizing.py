@@ -24,7 +24,7 @@ def weigh(task: Task, data: Arrays, kernel: str) -> Weighed:
         data: What it is for.
         kernel: How its turns are computed.
     """
-    with torch.device("meta"), isolated():
+    with isolated(), torch.device("meta"):
         module = task.model.build(data.shape, data.outputs)
     weights = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
     answers = data.outputs**2 if kernel == "batched" else 0

@@ -120,13 +120,14 @@ class Trainer:
         """The task's first weights: Algorithm 1, line 1."""
         bench = self._bench(task)
         first = bench.resident.first.copy()
-        if bench.task.warm_start is not None:
-            try:
-                first = warm_weights(bench.task.warm_start, bench.resident.layout)
-            except MmflError as error:
-                raise EngineError(f"task {task!r}: {error}") from None
-        bench.resident.set(first)
-        self._try_out(bench)
+        with isolated():
+            if bench.task.warm_start is not None:
+                try:
+                    first = warm_weights(bench.task.warm_start, bench.resident.layout)
+                except MmflError as error:
+                    raise EngineError(f"task {task!r}: {error}") from None
+            bench.resident.set(first)
+            self._try_out(bench)
         return Params(bench.resident.layout, first)
 
     def weigh(self, name: str) -> Weighed | None:
@@ -210,10 +211,10 @@ class Trainer:
             rows = self.federation.shard(task, client)
         else:
             rows = self.federation.piece(task, split, piece)
-        bench.resident.set(weights)
         rng = stream(self._seed, "evaluate", task, split, piece)
         try:  # no inference mode: tensors that a model makes and keeps there cannot be trained with
-            with torch.no_grad(), isolated(), seeded(rng):
+            with isolated(), torch.no_grad(), seeded(rng):
+                bench.resident.set(weights)
                 sums = self._sums(bench, rows, split)
         except (Exception, SystemExit) as error:
             if client is not None:
@@ -279,7 +280,7 @@ class Trainer:
         bench.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         try:
-            with torch.no_grad(), isolated(), seeded(stream(0, "try")):
+            with isolated(), torch.no_grad(), seeded(stream(0, "try")):
                 x, y = bench.inputs.train(rows, rng=stream(0, "try"))
                 outputs = bench.outputs(x, y, "float32")
         except (Exception, SystemExit) as error:
@@ -296,7 +297,7 @@ class Trainer:
                 f"got shape {tuple(outputs.shape)} for {len(x)} examples"
             )
         try:
-            with torch.no_grad(), isolated(), seeded(stream(0, "try")):
+            with isolated(), torch.no_grad(), seeded(stream(0, "try")):
                 self._sums(bench, rows, "train")
         except (Exception, SystemExit) as error:
             said = _said(error)

@@ -26,12 +26,14 @@ from mmfl.config import short
 from mmfl.errors import StoreError
 from mmfl.loop import State
 from mmfl.runs.checkpoints.codec import decoded, encoded
+from mmfl.runs.directory.folders import refuse_link
 from mmfl.runs.directory.names import make_absolute
 from mmfl.system import calls
 from mmfl.system.files import (
     PART,
     hash_file,
     is_folder,
+    is_link,
     list_folder,
     open_file,
     read_file,
@@ -93,6 +95,7 @@ class CheckpointStore:
         """
         document, parts = encoded(state)
         try:
+            refuse_link(self.folder, self._shown)
             if not is_folder(self.folder):
                 calls.make_folder(self.folder)
                 sync_folder(self.folder.parent)
@@ -163,6 +166,7 @@ class CheckpointStore:
             round: The last round that is remembered.
             noted: The name of one that the run knows to be its own, though it may be damaged.
         """
+        refuse_link(self.folder, self._shown)
         for name in self.names():
             if round_of(name) > round and self._is_ours(name, noted=name == noted):
                 self._remove(name)
@@ -171,13 +175,13 @@ class CheckpointStore:
     def prune(self, keep: int) -> None:
         """Leave the newest checkpoints and the files that they name; remove the others of ours.
 
-        What cannot be read or removed now is left for the next time.
+        What cannot be read or removed now is left for the next time; in a link, all of it.
         """
         with suppress(OSError, StoreError):
             self._prune(keep)
 
     def _prune(self, keep: int) -> None:
-        if not is_folder(self.folder):
+        if is_link(self.folder) or not is_folder(self.folder):
             return
         names = self.names()
         wanted = set(names[-keep:] if keep else ())

@@ -6,9 +6,16 @@ import re
 from pathlib import Path
 
 from mmfl.errors import StoreError
-from mmfl.system.files import exists, is_folder, list_folder
+from mmfl.system.files import exists, is_folder, is_link, list_folder
 
-__all__ = ["FolderTakenError", "free_folder", "last_folder", "no_run", "refuse_taken"]
+__all__ = [
+    "FolderTakenError",
+    "free_folder",
+    "last_folder",
+    "no_run",
+    "refuse_link",
+    "refuse_taken",
+]
 
 
 class FolderTakenError(StoreError):
@@ -24,6 +31,17 @@ def refuse_taken(folder: Path) -> None:
         if exists(folder / "run.sqlite"):
             advice += ", or continue that run with resume=True"
         raise FolderTakenError(f"{str(folder)!r} already exists; {advice}")
+
+
+def refuse_link(place: Path, shown: Path) -> None:
+    """Refuse to write or to remove anything in a folder inside a run that is a symbolic link.
+
+    Args:
+        place: The folder, absolute.
+        shown: The same, as messages show it.
+    """
+    if is_link(place):
+        raise StoreError(f"{str(shown)!r} is a link, and not of this run; remove it")
 
 
 def no_run(folder: Path, lacks: str) -> StoreError:

@@ -180,20 +180,24 @@ class Lease:
             self._close()
             return
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-            with suppress(OSError):
-                self._write(released=True)
-        if self._locked:
-            with suppress(OSError):
-                calls.unlock(self._number)
-        self._close()
+        try:
+            if self._thread is not None:
+                self._thread.join()
+                with suppress(Exception):  # other machines learn from its silence that it is gone
+                    self._write(released=True)
+            if self._locked:
+                with suppress(Exception):  # the lock ends with its file
+                    calls.unlock(self._number)
+        finally:
+            self._close()
 
     def _close(self) -> None:
-        for number in (self._file, self._number):
-            if number >= 0:
-                os.close(number)
+        numbers = (self._file, self._number)
         self._file = self._number = -1
+        for number in numbers:
+            if number >= 0:
+                with suppress(OSError):
+                    os.close(number)
 
     def _create(self) -> None:
         """Write the lease under its epoch's name, unless another process was faster."""
