@@ -239,7 +239,10 @@ def _fork_at_request(line: socket.socket) -> dict[str, Any]:
 
 def _arrange(order: dict[str, Any], files: list[int]) -> None:
     """Give this process all that `subprocess.Popen` would have given it."""
-    while os.getppid() != order["parent"]:
+    parent = order["parent"]
+    while os.getppid() != parent:
+        if not Path(f"/proc/{parent}").exists():
+            os._exit(1)
         time.sleep(0.0002)
     if order["session"]:
         os.setsid()
