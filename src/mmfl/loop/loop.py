@@ -67,16 +67,13 @@ def _rounds(
 
 def play(ready: Setup, state: State) -> Steps:
     """The rounds after a state, one after the other."""
-    experiment, engine, population = ready.experiment, ready.engine, ready.population
+    experiment, population = ready.experiment, ready.population
     warn_left_out(population.recruited)
     if state.lineage != experiment.lineage:
         raise InputError("the state belongs to another experiment and cannot be continued")
-    federation = engine.federation
     for t in range(state.round + 1, experiment.rounds + 1):  # line 2
-        if engine.federation is not federation:  # it served another experiment since
-            engine.prepare(experiment)
-            federation = engine.federation
-        state, record = _round(t, experiment, engine, population, state)
+        with ready.hold() as engine:
+            state, record = _round(t, experiment, engine, population, state)
         yield state, record
 
 
