@@ -291,3 +291,11 @@ def test_broken_off_it_goes_on_where_it_was():
     assert children() == []
     plan = Comparison(given, [0, 1], "out")
     assert not plan.runs[0].done
+
+
+def test_a_fork_of_a_process_that_does_runs_ends_and_nobody_hears_of_it():
+    seen = compare({"calm": trouble("none"), "forks": trouble("forks")}, [0], "out", jobs=2)
+    assert Path("flag").read_text() == "0"
+    assert [run.status for runs in seen.values() for run in runs.values()] == ["finished"] * 2
+    calm, forks = (stored(Path("out", name, "seed-0"))[:2] for name in ("calm", "forks"))
+    assert calm == forks

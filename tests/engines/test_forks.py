@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import signal
 import textwrap
 import warnings
@@ -10,10 +12,16 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import mmfl
 from mmfl.errors import EngineError
+from mmfl.exchange import Params
 from mmfl.experiment import Clients, Inline, Local
 from mmfl.system import calls
+from support.forking import LONG, fork_and_wait
+from support.jobs import first_jobs
 from support.warm import children
 
 FORKING = """
@@ -110,3 +118,112 @@ def test_a_fork_of_the_coordinator_can_neither_use_nor_end_its_workers(odd):
         (after,) = engine.evaluate(params, "test")
         assert after == before
         assert children() == workers
+
+
+TEXT = """
+rounds = 1
+[local]
+epochs = 1
+[clients]
+count = COUNT
+[[tasks]]
+name = "a"
+dataset = { kind = "synthetic", classes = 3, train = 400, test = 90 }
+model = { kind = "support.forking:Forking", path = "PATH", how = "HOW", batch = BATCH }
+[[tasks]]
+name = "b"
+dataset = { kind = "synthetic", classes = 4, train = 300, test = 120, seed = 5 }
+"""
+
+
+def forking(how: str, *, count: int = 6, batch: int = 1, path: str = "code") -> mmfl.Experiment:
+    values = {"COUNT": count, "PATH": str(Path(path).absolute()), "HOW": how, "BATCH": batch}
+    text = TEXT
+    for name, value in values.items():
+        text = text.replace(name, str(value))
+    made = mmfl.Experiment.from_toml(text, allow_imports=True)
+    return replace(made, engine=Local(workers=1))
+
+
+@pytest.mark.parametrize(
+    ("how", "count"), [("trains", 6), ("raises", 6), ("evaluates", 6), ("trains", 80)]
+)
+def test_a_fork_of_a_worker_ends_when_it_comes_back_and_nobody_hears_of_it(how, count):
+    """With 80 clients it is forked in a chunk's second turn, and must not add to the first's."""
+    experiment = forking(how, count=count, batch=2)
+    seen = {}
+    for path in ("exists", "code"):  # no fork, then one
+        Path("exists").touch()
+        model = replace(experiment.tasks[0].model, path=str(Path(path).absolute()))
+        tasks = (replace(experiment.tasks[0], model=model), experiment.tasks[1])
+        seen[path] = list(mmfl.rounds(replace(experiment, tasks=tasks)))
+    assert Path("code").read_text() == "0"
+    for (calm, record), (state, other) in zip(seen["exists"], seen["code"], strict=True):
+        assert (other.metric, other.loss) == (record.metric, record.loss)
+        assert other.failures == ()
+        for task, params in calm.params.items():
+            assert np.array_equal(state.params[task].flat, params.flat)
+
+
+def test_a_fork_of_a_worker_writes_no_update_where_another_is():
+    """It comes back when its worker has answered, and while the update is read."""
+    os.mkfifo("pipe")
+    experiment = forking("late", path="pipe")
+    with closing(experiment.engine.open(experiment, data_dir=None)) as engine:
+        jobs, params = first_jobs(engine, experiment)
+        mine = [job for job in jobs if job.address.task == "a"]
+        results = engine.train(mine, params, merge=True)
+        update = next(results)
+        before = update.delta.flat.copy()
+        pipe = os.open("pipe", os.O_WRONLY)  # lets the fork go on
+        poller = select.poll()
+        poller.register(pipe, 0)
+        poller.poll(1000 * LONG)  # until nobody reads the pipe any more
+        os.close(pipe)
+        assert np.array_equal(update.delta.flat, before)
+        results.close()
+
+
+def test_a_reply_to_another_request_ends_the_worker_and_the_request_is_asked_again(odd):
+    experiment = replace(odd("works"), engine=Local(workers=1))
+    spoiled, started = [], []
+
+    def spoil(name, function, args, options):
+        result = function(*args, **options)
+        if name == "spawn":
+            started.append(result.pid)
+        if name == "receive" and b'"found"' in result and not spoiled:
+            reply = json.loads(result)
+            spoiled.append(reply["number"])
+            return json.dumps(reply | {"number": reply["number"] - 1}).encode()
+        return result
+
+    straight = [state.fingerprint for state, _ in mmfl.rounds(experiment)]
+    with calls.intercept(spoil):
+        seen = list(mmfl.rounds(experiment))
+    assert [state.fingerprint for state, _ in seen] == straight
+    assert seen[-1][1].failures == ()
+    assert len(spoiled) == 1
+    assert len(started) == 2
+
+
+def test_a_fork_of_the_coordinator_leaves_the_weights_alone_that_workers_read(odd):
+    experiment = replace(odd("works"), clients=Clients(8), engine=Local(workers=1))
+    with closing(experiment.engine.open(experiment, data_dir=None)) as engine:
+        jobs, params = first_jobs(engine, experiment)
+        straight = [update.delta.flat for update in engine.train(jobs, params)]
+        results = engine.train(jobs, params)
+        seen = [next(results).delta.flat]
+        code = fork_and_wait()
+        if code is None:
+            status = 1
+            try:
+                zeros = {task: Params(p.layout, 0 * p.flat) for task, p in params.items()}
+                list(engine.train(jobs, zeros))
+            except EngineError:
+                status = 0
+            finally:
+                os._exit(status)
+        seen += [update.delta.flat for update in results]
+        assert code == 0
+        assert all(map(np.array_equal, seen, straight))

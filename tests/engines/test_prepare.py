@@ -17,7 +17,9 @@ from mmfl import Experiment
 from mmfl.data import content_hash
 from mmfl.errors import DataError, EngineError, MmflError
 from mmfl.experiment import Inline, Local
+from mmfl.system import calls
 from support.helpers import one_line
+from support.jobs import first_jobs
 from support.warm import children
 
 GOOD = """
@@ -206,6 +208,35 @@ def test_a_full_disk_leaves_the_engine_usable(local, expected):
         assert "set TMPDIR" in message
     assert serve(local, made("seed=7")) == fresh("seed=7")
     assert serve(local, made()) == expected
+
+
+def fail(call: str):
+    """Every such call to the operating system fails."""
+
+    def act(name, function, args, options):
+        if name == call:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return function(*args, **options)
+
+    return calls.intercept(act)
+
+
+def test_a_failed_prepare_does_not_spoil_the_rounds_that_were_served_before(module, expected):
+    """The data is replaced, and then a worker is missing that cannot be started."""
+    with closing(Local(workers=2).open(made(), data_dir=None)) as engine:
+        rounds = mmfl.rounds(made(), engine=engine)
+        next(rounds)
+        jobs, params = first_jobs(engine, made())
+        with fail("wait"):  # which ends the one worker that has something to do
+            one_line(EngineError, lambda: list(engine.train(jobs[:1], params)))
+        with fail("spawn"):
+            message = one_line(EngineError, lambda: engine.prepare(made(*OTHER_DATA)))
+        assert "a process cannot be started" in message
+        assert "prepare the engine again" in one_line(EngineError, engine.initial)
+        [(state, record)] = list(rounds)
+        assert record.failures == ()
+        assert state.fingerprint == expected
+        assert serve(engine, made(*OTHER_DATA)) == fresh(*OTHER_DATA)
 
 
 def test_what_only_this_process_can_import_is_one_sentence(local, expected, tmp_path, monkeypatch):

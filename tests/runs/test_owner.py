@@ -7,18 +7,22 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from torch import nn
 
 import mmfl
 from mmfl import Run
+from mmfl.allocate import Uniform
 from mmfl.errors import MmflWarning, StoreError
 from mmfl.runs import RunStore, clear_beginning, database, lives, stored_rounds
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import read_mark, remove_beginning, write_mark
 from mmfl.system.calls import intercept
+from support.forking import fork_and_wait
 from support.helpers import one_line
 
 FIRST = {"experiment.toml": b"rounds = 1", "environment.json": b"{}"}
@@ -259,3 +263,43 @@ def test_the_log_of_the_database_is_cut_when_a_long_reader_has_ended(small, monk
         for number in range(2):
             store.note(reason=f"short {number}")
         assert log.stat().st_size <= 1 << 16
+
+
+@dataclass(frozen=True)
+class ForkingOnce:
+    """An allocator or a model that forks; both processes go on."""
+
+    codes: ClassVar[list[int | None]] = []
+
+    def fork(self) -> None:
+        if not self.codes:
+            self.codes.append(-1)
+            self.codes[0] = fork_and_wait()
+
+    def allocate(self, view: Any, state: Any, *, rng: Any) -> Any:
+        self.fork()
+        return Uniform().allocate(view, state, rng=rng)
+
+    def build(self, shape: Any, outputs: int) -> nn.Module:
+        self.fork()
+        return nn.Linear(shape[0], outputs)
+
+
+@pytest.mark.parametrize("where", ["round", "set-up"])
+def test_a_process_that_user_code_forks_stores_nothing(small, where):
+    ForkingOnce.codes.clear()
+    tasks = (replace(small.tasks[0], model=ForkingOnce()), small.tasks[1])
+    changes = {"tasks": tasks} if where == "set-up" else {"allocator": ForkingOnce()}
+    experiment, owner = replace(small, **changes), os.getpid()
+    sentence = ""
+    try:
+        run = mmfl.run(experiment, "run")
+    except StoreError as error:
+        sentence = str(error)
+    finally:
+        if os.getpid() != owner:
+            os._exit(7 if f"belongs to process {owner}" in sentence else 1)
+    assert sentence == ""
+    assert ForkingOnce.codes == [7]
+    *_, (state, _) = mmfl.rounds(experiment)
+    assert (run.status, run.fingerprint) == ("finished", state.fingerprint)

@@ -12,6 +12,7 @@ from mmfl.allocate import Uniform
 from mmfl.engines import MockEngine
 from mmfl.errors import InputError, MmflWarning
 from support.crowd import TASKS, Crowd, mock, step
+from support.forking import fork_and_wait
 
 TEXT = """
 rounds = 3
@@ -83,6 +84,10 @@ class Trouble:
                 warnings.warn("beware", MmflWarning, stacklevel=1)
             case "notes":
                 flag.write_text(os.environ["OMP_NUM_THREADS"] + os.environ["OPENBLAS_NUM_THREADS"])
+            case "forks":
+                code = fork_and_wait()
+                if code is not None:
+                    flag.write_text(str(code))
             case "waits":
                 self.wait()
 

@@ -9,6 +9,8 @@ After {"command", "data_dir", "workers"} come requests:
 Each is answered by {"over": true}, with "error" and its "kind" (or its "trace", where it is none of
 ours) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
 
+A run's code may fork this process; a fork that has something to say ends instead.
+
 When the socket is closed the run is stopped where it is, marked as such, and the process ends. If
 the other process dies, this one is killed (`mmfl.system.guard`): its run counts as interrupted.
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import sys
 import threading
@@ -43,7 +46,7 @@ class Sweeper:
     """Does what it is asked, one request after the other."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection, self._pid = connection, os.getpid()
 
     def serve(self, requests: SimpleQueue[Message]) -> None:
         """Answer until this is interrupted."""
@@ -79,6 +82,8 @@ class Sweeper:
         return {}
 
     def _tell(self, message: Message) -> None:
+        if os.getpid() != self._pid:
+            os._exit(0)
         with suppress(OSError):  # nobody is there: `_listen` is about to interrupt us
             calls.send(self._connection, json.dumps(message).encode())
 

@@ -17,6 +17,7 @@ from mmfl.exchange import (
 )
 from mmfl.experiment import DataCache, Ids, SimulatedFederation, model_needs
 from mmfl.system.memory import Need, refuse
+from mmfl.system.turns import hold
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -49,11 +50,11 @@ class InlineEngine:
 
         experiment = experiment.resolved()
         world = experiment.world
-        if world != self._world:
-            self._world = None  # should the rest fail, then nothing of it counts as done
-            self._trainer = Trainer.of(experiment, self._cache.arrays(experiment))
-            self._world = world
-        self._experiment = experiment
+        with hold(self):
+            if world != self._world:  # should the next line fail, the last one is served
+                self._trainer = Trainer.of(experiment, self._cache.arrays(experiment))
+                self._world = world
+            self._experiment = experiment
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""

@@ -46,6 +46,7 @@ from mmfl.experiment import (
     worker_needs,
 )
 from mmfl.system.memory import refuse
+from mmfl.system.turns import hold
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -87,7 +88,7 @@ class LocalEngine:
         self.workers = workers
         files = (self._data.fd, self._weights.fd, *self._slots.files)
         self._pool = Pool(workers, files, timeout=timeout)
-        self._timeout = timeout
+        self._timeout, self._closed = timeout, False
         try:
             self.prepare(experiment)
             self._pool.start()
@@ -98,17 +99,20 @@ class LocalEngine:
     def prepare(self, experiment: Experiment) -> None:
         """Load and map what is missing; the workers stay, with a new trainer."""
         experiment = experiment.resolved()
-        world = experiment.world
-        if world == self._world:
-            self._experiment = experiment
-            return
-        arrays = self._cache.arrays(experiment)
-        federation = simulate(experiment, arrays)
-        plain = _plain(experiment)
-        self._world = None  # should the rest fail, then nothing of it counts as done
-        self._share(plain, arrays)
-        self._world, self._pace = world, {}
-        self._experiment, self.federation, self._layouts = experiment, federation, {}
+        with hold(self):
+            self._refuse_closed()
+            world = experiment.world
+            if world == self._world:
+                self._experiment = experiment
+                return
+            arrays = self._cache.arrays(experiment)
+            federation = simulate(experiment, arrays)
+            plain = _plain(experiment)
+            # Should the rest fail, then nothing of it counts as done, and nothing else is served.
+            self._world, self._pace, self._layouts = None, {}, {}
+            self._experiment, self.federation = experiment, federation
+            self._share(plain, arrays)
+            self._world = world
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
@@ -138,6 +142,7 @@ class LocalEngine:
 
     def _of_tasks(self, what: str) -> dict[str, tuple[Message, bytes]]:
         """From task to a worker's answer to one request about it."""
+        self._refuse_unprepared()
         tasks = [task.name for task in self._experiment.tasks]
         requests: list[Message] = [{"do": what, "task": task} for task in tasks]
         with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
@@ -215,11 +220,24 @@ class LocalEngine:
                         yield EvaluationFailure(**found) if failed else Evaluation(**found)
 
     def close(self) -> None:
-        """End the workers and give the files back."""
-        self._pool.close()
-        self._data.close()
-        self._weights.close()
-        self._slots.close()
+        """End the workers and give the files back; a round of another thread ends first."""
+        with hold(self):
+            self._closed = True
+            self._pool.close()
+            self._data.close()
+            self._weights.close()
+            self._slots.close()
+
+    def _refuse_closed(self) -> None:
+        """Before anything is written that workers read."""
+        self._pool.refuse_fork()
+        if self._closed:
+            raise EngineError("the engine is closed; open another")
+
+    def _refuse_unprepared(self) -> None:
+        self._refuse_closed()
+        if self._world is None:
+            raise EngineError("the last experiment could not be prepared; prepare the engine again")
 
     def _share(self, experiment: Message, arrays: Mapping[str, Arrays]) -> None:
         """Map the data, each data set once, and tell the workers where it is."""
@@ -234,6 +252,7 @@ class LocalEngine:
                     distinct[key] = array
         known = {key: id(array) for key, array in self._shared.items()}
         if known != {key: id(array) for key, array in distinct.items()}:
+            self._shared = {}
             self._data.fill(distinct)
             self._shared = distinct
         setup = {"experiment": experiment, "arrays": names, "data": self._data.manifest}
@@ -243,11 +262,13 @@ class LocalEngine:
         """Make room for the weights of these models, and tell the workers where."""
         if self._layouts:
             return
-        self._layouts = {task: p.layout for task, p in params.items()}
-        self._weights.reserve({t: (np.float32, (p.size,)) for t, p in self._layouts.items()})
+        layouts = {task: p.layout for task, p in params.items()}
+        self._weights.reserve({task: (np.float32, (one.size,)) for task, one in layouts.items()})
+        self._layouts = layouts
         self._pool.greet({"do": "weights", "manifest": self._weights.manifest})
 
     def _publish(self, params: Mapping[str, Params]) -> None:
+        self._refuse_unprepared()
         if not self._layouts:
             self.initial()
         for task, weights in params.items():

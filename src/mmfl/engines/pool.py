@@ -4,6 +4,7 @@ A worker is ``python -m mmfl.engines.worker`` at the other end of a socket pair 
 surprise for scripts without a main guard). Requests and replies are JSON; large arrays travel
 through mapped files. A worker that dies is replaced and its request is asked again; a request that
 has cost three workers their lives, or that outlasts `timeout`, is answered with {"failed": why}. A
+reply carries the number of its request; a worker whose reply has another is killed and replaced. A
 worker that dies while it starts is to blame on nobody: ten in a row, and the pool gives up. With a
 `timeout`, a worker that has not set itself up in that time (two minutes at least) is killed.
 """
@@ -15,7 +16,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 
 from mmfl.engines.requests import LATE, Reply, Requests
 from mmfl.errors import EngineError
@@ -46,6 +46,8 @@ class _Worker:
     child: Child
     waiting: deque[int] = field(default_factory=deque)
     greeted: int = 0
+    sent: int = 0  # messages
+    heard: int = 0  # their answers
     owed: deque[str] = field(default_factory=deque)  # greetings that it has not answered yet
     since: float = 0.0  # when it got the oldest of all these, or answered the one before
     overdue: bool = False
@@ -65,13 +67,27 @@ class _Worker:
         self._start_clock()
         self.owed.append(greeting["do"])
         self.greeted += 1
-        self.child.send(greeting)
+        self._send(greeting)
 
     def ask(self, number: int, message: Message) -> None:
         """Send a request."""
         self._start_clock()
         self.waiting.append(number)
-        self.child.send(message)
+        self._send(message)
+
+    def receive(self) -> Reply:
+        """The answer to the oldest message; `EOFError` if there will be none."""
+        reply: Message = json.loads(calls.receive(self.child.connection))
+        frame = calls.receive(self.child.connection) if reply["frame"] else b""
+        if reply["number"] != self.heard:
+            self.child.process.kill()
+            raise EOFError
+        self.heard += 1
+        return reply, frame
+
+    def _send(self, message: Message) -> None:
+        self.child.send(message | {"number": self.sent})
+        self.sent += 1
 
     def _start_clock(self) -> None:
         if not self.busy:
@@ -107,10 +123,7 @@ class Pool:
 
     def start(self) -> None:
         """Bring the pool to its size; new workers get all greetings so far."""
-        if os.getpid() != self._owner:
-            raise EngineError(
-                "an engine cannot be used in a fork of the process that opened it; open another"
-            )
+        self.refuse_fork()
         while len(self._workers) < self.size:
             child = Child.start(
                 "mmfl.engines.worker",
@@ -122,6 +135,13 @@ class Pool:
         for worker in self._workers:  # after all have been started: a long greeting makes one wait
             while worker.greeted < len(self.greetings):
                 worker.greet(self.greetings[worker.greeted])
+
+    def refuse_fork(self) -> None:
+        """Raise `EngineError` in a process that was forked from the owner."""
+        if os.getpid() != self._owner:
+            raise EngineError(
+                "an engine cannot be used in a fork of the process that opened it; open another"
+            )
 
     def greet(self, greeting: Message) -> None:
         """Tell every worker something, now and whenever one is replaced; it answers.
@@ -201,7 +221,7 @@ class Pool:
     def _hear(self, worker: _Worker, requests: Requests) -> None:
         """Take a worker's next message."""
         try:
-            reply = _receive(worker.child.connection)
+            reply = worker.receive()
         except (EOFError, OSError):
             self._bury(worker, requests)
             return
@@ -261,8 +281,3 @@ class Pool:
         for worker in [worker for worker in self._workers if worker.waiting]:
             self._workers.remove(worker)
             worker.child.kill()
-
-
-def _receive(connection: Connection) -> Reply:
-    reply: Message = json.loads(calls.receive(connection))
-    return reply, calls.receive(connection) if reply.get("frame") else b""

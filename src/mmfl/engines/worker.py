@@ -1,6 +1,6 @@
 """The worker process: ``python -m mmfl.engines.worker SOCKET DATA WEIGHTS SLOTS`` (numbers).
 
-It reads requests from the socket until that is closed, and answers each one:
+It reads requests from the socket until that is closed, and answers each one, with its number:
 
     setup      experiment, manifest of the data     -> {"ready": true}
     weights    manifest of the weights              -> {}
@@ -12,6 +12,9 @@ It reads requests from the socket until that is closed, and answers each one:
     evaluate   task, split, pieces or clients       -> sums
 
 An exception becomes {"error": sentence}, with "ours" if it is one of mmfl's own.
+
+A model may fork this process. A fork that comes back from the model's code ends, before it writes
+to what it shares with this process: to the socket, or to a slot.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import os
 import sys
 import warnings
 from multiprocessing.connection import Connection
@@ -46,7 +50,7 @@ class Worker:
     """A trainer that takes requests."""
 
     def __init__(self, connection: Connection, data: int, weights: int, *slots: int) -> None:
-        self._connection = connection
+        self._connection, self._pid = connection, os.getpid()
         self._files = {"data": data, "weights": weights}
         self._trainer: Trainer | None = None
         self._weights: dict[str, npt.NDArray[Any]] = {}
@@ -59,19 +63,27 @@ class Worker:
                 request = json.loads(calls.receive(self._connection))
             except (EOFError, OSError):
                 return
-            frame = b""
+            number, frame = request.pop("number"), b""
             try:
                 reply, frame = getattr(self, f"do_{request.pop('do')}")(**request)
             except MmflError as error:
                 reply = {"error": str(error), "ours": True}
             except Exception as error:
                 reply = {"error": ran_out(error) or f"{type(error).__name__}: {error}"}
+            finally:
+                self._end_fork()
+            reply |= {"number": number, "frame": bool(frame)}
             try:
-                calls.send(self._connection, json.dumps(reply | {"frame": bool(frame)}).encode())
+                calls.send(self._connection, json.dumps(reply).encode())
                 if frame:
                     calls.send(self._connection, frame)
             except OSError:
                 return
+
+    def _end_fork(self) -> None:
+        """End this process at once if it was forked from the worker."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     @property
     def trainer(self) -> Trainer:
@@ -137,9 +149,15 @@ class Worker:
         dtype = np.float64 if merge else np.float32
         place = self._slots.array(Slot(*slot), dtype, len(weights))
         results, chunk = [], ChunkSum(place)
-        turns = self.trainer.turns(jobs, weights, out=None if merge else place)
+
+        def give_place() -> npt.NDArray[Any]:
+            self._end_fork()
+            return place
+
+        turns = self.trainer.turns(jobs, weights, out=None if merge else give_place)
         now = calls.perf_counter()
         for job, found in zip(jobs, turns, strict=True):
+            self._end_fork()
             result = self._checked(job, found)
             if merge and isinstance(result, ClientUpdate):
                 chunk.add(result)

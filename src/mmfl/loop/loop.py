@@ -18,6 +18,7 @@ from mmfl.experiment import check_experiment
 from mmfl.loop.allocation import allocate_clients, make_jobs
 from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
+from mmfl.loop.own_code import own_code
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_left_out
 from mmfl.loop.scoring import evaluate_tasks, score_tasks
@@ -69,16 +70,13 @@ def _rounds(
 
 def play(ready: Setup, state: State) -> Steps:
     """The rounds after a state, one after the other."""
-    experiment, engine, population = ready.experiment, ready.engine, ready.population
+    experiment, population = ready.experiment, ready.population
     warn_left_out(population.recruited)
     if state.lineage != experiment.lineage:
         raise InputError("the state belongs to another experiment and cannot be continued")
-    federation = engine.federation
     for t in range(state.round + 1, experiment.rounds + 1):  # line 2
-        if engine.federation is not federation:  # it served another experiment since
-            engine.prepare(experiment)
-            federation = engine.federation
-        state, record = _round(t, experiment, engine, population, state)
+        with ready.hold() as engine:
+            state, record = _round(t, experiment, engine, population, state)
         yield state, record
 
 
@@ -104,9 +102,10 @@ def _round(
     )
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
-        params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
-            state.params[task], updates, state.difficulty[task], state.aggregator[task]
-        )
+        with own_code("aggregator", experiment.aggregator):
+            params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
+                state.params[task], updates, state.difficulty[task], state.aggregator[task]
+            )
     for weights in params.values():
         weights.flat.flags.writeable = False  # a state that was yielded is the next round's base
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}

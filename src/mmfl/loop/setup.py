@@ -14,30 +14,43 @@ from typing import TYPE_CHECKING
 
 from mmfl.loop.population import Population
 from mmfl.loop.state import State
+from mmfl.system.turns import hold
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Engine, Experiment
+    from mmfl.experiment import Engine, Experiment, Federation
 
 __all__ = ["Setup", "set_up"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Setup:
-    """All that rounds need.
+    """All that rounds need; others may use the engine between two rounds, also in other threads.
 
     Attributes:
         experiment: What to do, resolved.
-        engine: Ready for it.
+        engine: To be used while it is held.
         population: Who may train what.
+        federation: Who is there, as long as the engine serves this experiment.
     """
 
     experiment: Experiment
     engine: Engine
     population: Population
+    federation: Federation
+
+    @contextmanager
+    def hold(self) -> Iterator[Engine]:
+        """The engine, ready for this experiment, for this thread alone: never held over a yield."""
+        with hold(self.engine):
+            if self.engine.federation is not self.federation:  # it served another one since
+                self.engine.prepare(self.experiment)
+                self.federation = self.engine.federation
+            yield self.engine
 
     def first_state(self) -> State:
         """The state before round one: Algorithm 1, line 1."""
-        return State.first(self.engine.initial(), self.experiment.lineage)
+        with self.hold() as engine:
+            return State.first(engine.initial(), self.experiment.lineage)
 
 
 @contextmanager
@@ -62,10 +75,13 @@ def set_up(
         with closing(experiment.engine.open(experiment, data_dir=data_dir)) as own:
             yield _make_setup(experiment, own, population)
     else:
-        engine.prepare(experiment)
-        yield _make_setup(experiment, engine, population)
+        with hold(engine):
+            engine.prepare(experiment)
+            ready = _make_setup(experiment, engine, population)
+        yield ready
 
 
 def _make_setup(experiment: Experiment, engine: Engine, population: Population | None) -> Setup:
-    experiment = experiment.resolved()
-    return Setup(experiment, engine, population or Population.of(engine.federation, experiment))
+    experiment, federation = experiment.resolved(), engine.federation
+    population = population or Population.of(federation, experiment)
+    return Setup(experiment, engine, population, federation)

@@ -86,15 +86,18 @@ class StoredRounds(Rounds):
 
     def start(self) -> None:
         """Set everything up and hold the auction; the first round does so if this is not called."""
+        self._refuse_fork()
+        with self._lock:
+            if not self._started:
+                self._started = True
+                self._advance()
+
+    def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
             raise StoreError(
                 f"the run in {str(self.folder)!r} belongs to process {self._pid}, and this process "
                 "was forked from it; use the run in that process only"
             )
-        with self._lock:
-            if not self._started:
-                self._started = True
-                self._advance()
 
     def _stored(
         self,
@@ -120,8 +123,10 @@ class StoredRounds(Rounds):
             start = calls.perf_counter()
             ready = stack.enter_context(set_up(experiment, engine=given, data_dir=data_dir))
             state = ready.first_state()
+            self._refuse_fork()  # code of a model's or an engine's may have forked
             if before is not None:
-                store, state = before.resume(ready.engine, state)
+                with ready.hold() as engine:
+                    store, state = before.resume(engine, state)
             else:
                 store = self._create(ready, wanted, resume=resume)
             stack.enter_context(closing(store))
@@ -162,11 +167,12 @@ class StoredRounds(Rounds):
 
     def _create(self, ready: Setup, wanted: Path | None, *, resume: bool) -> RunStore:
         """The store; if another process took the number meanwhile, under the next one."""
-        experiment, engine, lost = ready.experiment, ready.engine, 0
+        experiment, lost = ready.experiment, 0
         while True:
             try:
-                data = engine.data() | experiment.files()
-                return RunStore.create(self.folder, experiment, data, engine.numerics())
+                with ready.hold() as engine:
+                    data, numerics = engine.data() | experiment.files(), engine.numerics()
+                return RunStore.create(self.folder, experiment, data, numerics)
             except FolderTakenError:
                 if resume and is_marked(self.folder):  # it was not when we looked for a run
                     raise StoreError(
@@ -184,7 +190,7 @@ class _Auction:
 
     def __init__(self, ready: Setup) -> None:
         self._outcome = ready.population.recruited
-        clients = ready.engine.federation.clients if self._outcome is not None else ()
+        clients = ready.federation.clients if self._outcome is not None else ()
         self._ids = np.asarray(clients, dtype=np.int64)
 
     def save(self, store: RunStore, state: State) -> StoredRecruitment | None:

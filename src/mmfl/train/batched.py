@@ -12,7 +12,7 @@ full is filled up with examples of weight zero to a size that the client's own d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -59,15 +59,16 @@ class Batched:
         self._answers = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
     def train(
-        self, weights: Flat, turns: Sequence[Turn], out: Flat | None = None
+        self, weights: Flat, turns: Sequence[Turn], out: Callable[[], Flat] | None = None
     ) -> Iterator[tuple[Flat, Trained]]:
         """Each turn's change of the weights, and its report."""
         np.copyto(self._first.numpy()[0], weights)
         for _, alike in groupby(turns, key=_alike):
             for change, report in self._train_together(list(alike)):
-                if out is not None:
-                    np.copyto(out, change)
-                yield change if out is None else out, report
+                place = change if out is None else out()
+                if place is not change:
+                    np.copyto(place, change)
+                yield place, report
 
     def _train_together(self, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
         """Tau steps of SGD for each of them: its change of the weights, and its report."""

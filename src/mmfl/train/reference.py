@@ -66,12 +66,12 @@ class Kernel(Protocol):
         ...
 
     def train(
-        self, weights: Flat, turns: Sequence[Turn], out: Flat | None = None
+        self, weights: Flat, turns: Sequence[Turn], out: Callable[[], Flat] | None = None
     ) -> Iterator[tuple[Flat, Trained]]:
         """How each client changes the task's weights (Algorithm 1, lines 8-9), and its report.
 
-        A change is to be used before the next is asked for: they all lie in `out`, or in memory of
-        the kernel's own.
+        A change is to be used before the next is asked for: they all lie in what `out` gives, which
+        is asked when the client's turn is over, or in memory of the kernel's own.
         """
         ...
 
@@ -96,7 +96,7 @@ class OneByOne:
     together: ClassVar[int] = 1
 
     def train(
-        self, weights: Flat, turns: Sequence[Turn], out: Flat | None = None
+        self, weights: Flat, turns: Sequence[Turn], out: Callable[[], Flat] | None = None
     ) -> Iterator[tuple[Flat, Trained]]:
         """Each turn's change of the weights, and its report."""
         for turn in turns:
@@ -112,7 +112,7 @@ class OneByOne:
                     rng=turn.rng,
                     sgd=self.sgd,
                 )
-            yield self.resident.change(weights, out), report
+            yield self.resident.change(weights, None if out is None else out()), report
 
 
 def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -142,19 +143,19 @@ class Trainer:
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
         """One client's turn: Algorithm 1, lines 7-10. What it raises is the client's failure."""
-        (found,) = self.turns([job], weights, out=np.empty_like(weights))
+        (found,) = self.turns([job], weights, out=partial(np.empty_like, weights))
         return found
 
     def turns(
-        self, jobs: Sequence[Job], weights: Flat, *, out: Flat | None = None
+        self, jobs: Sequence[Job], weights: Flat, *, out: Callable[[], Flat] | None = None
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """One result per job; all are of one task.
 
         Args:
             jobs: Whose turns, and how much.
             weights: The task's.
-            out: Where to put each delta (it may be longer); by default it lies in memory that the
-                next one overwrites, too.
+            out: Asked after each turn where to put its delta; by default it lies in memory that
+                the next one overwrites.
         """
         try:
             bench = self._bench(jobs[0].address.task)
@@ -166,16 +167,15 @@ class Trainer:
             yield from self._some(bench, jobs[start : start + step], weights, out)
 
     def _some(
-        self, bench: _Bench, jobs: Sequence[Job], weights: Flat, out: Flat | None
+        self, bench: _Bench, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = time.perf_counter(), 0.0, 0
         try:
             turns = [self._turn(job) for job in jobs]
-            place = None if out is None else out[: len(weights)]
             with isolated():
                 for turn, (change, report) in zip(
-                    turns, bench.kernel.train(weights, turns, place), strict=True
+                    turns, bench.kernel.train(weights, turns, out), strict=True
                 ):
                     delta = Params(bench.resident.layout, change)
                     spent = spent or (time.perf_counter() - start) / len(jobs)
