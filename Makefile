@@ -8,11 +8,11 @@ K ?=
 
 .PHONY: run test test-all lint format docs theory chaos fuzz help clean
 
-run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
+run: .venv/run.stamp  ## train three real models with fair, uniform and round-robin allocation; compare and plot them
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
 		--seeds 0-4 --target 0.6
 
-test: lint  ## check everything that must be true; K=pattern runs a part of the tests
+test: lint  ## run all checks and tests; K=pattern runs a part of the tests
 	@$(BIN)/pytest -n 2 $(if $(K),-k '$(K)')
 
 test-all: lint  ## the same, and the slow tests too
