@@ -8,7 +8,7 @@ K ?=
 
 .PHONY: run test test-all lint format docs theory chaos fuzz help clean
 
-run: .venv/run.stamp  ## train three real models with fair, uniform and round-robin allocation; compare and plot them
+run: .venv/run.stamp  ## train three real models with fair, uniform and round-robin allocation; compare and plot
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
 		--seeds 0-4 --target 0.6
 

@@ -119,7 +119,7 @@ def test_a_wrong_option_of_compare_is_one_sentence(mistake, options, sentence):
         ("bad.csv", b"client,a\nx,1\ny,oops\n", "bad.csv, line 3, column 'a' (client 'y'): must"),
         ("bad.csv", b"client,a\nx,-1\n", "bad.csv, line 2, column 'a' (client 'x'): must"),
         ("bad.csv", b"", "bad.csv, line 1: must name the columns"),
-        ("bad.csv", b"a,b\n1\n", "bad.csv, line 2: has 1 cells"),
+        ("bad.csv", b"a,b\n1\n", "bad.csv, line 2: has 1 cell,"),
         ("bad.csv", b"a\rb\r", "bad.csv, line 1: "),
         ("bad.csv", b"\xff\xfe", "bad.csv, line 1: is not UTF-8 text"),
         ("none.csv", None, "cannot read 'none.csv': No such file or directory"),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder, default_folder
-from mmfl.errors import ConfigError, DataError
+from mmfl.errors import DataError
 from mmfl.experiment import Clients, DataCache, Experiment, Task
 from support.helpers import one_line
 
@@ -385,19 +385,6 @@ def test_tasks_on_one_data_set_share_its_arrays() -> None:
 def test_missing_data_names_its_task() -> None:
     message = refused(lambda: DataCache(None).arrays(experiment_on(Synthetic(), Npz("gone.npz"))))
     assert message == f"task 'task1': data set 'gone.npz' does not exist in {str(Path.cwd())!r}"
-
-
-def test_what_is_not_an_npz_file_gets_a_hint(tmp_path: Path) -> None:
-    hint = (
-        'a function of your own ("module:function") can read any file '
-        "(docs/how-to/use-your-own-data.md)"
-    )
-    path = tmp_path / "table.csv"
-    assert refused(lambda: Npz(str(path)).load(None)).endswith(f"does not exist; {hint}")
-    path.write_text("x,y\n1,2\n")
-    assert refused(lambda: Npz(str(path)).load(None)).endswith(f"is not a valid npz file; {hint}")
-    message = one_line(ConfigError, lambda: Task("a", {"kind": "csv"}))
-    assert message.endswith(f"unknown data set 'csv'; known: named, npz, synthetic; {hint}")
 
 
 def test_one_letter_per_class_is_a_way_to_name_classes(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_rounds_to_a_target_that_are_known_only_up_to_a_step_say_so():
 
 
 def test_the_note_says_which_seeds_are_left_out():
-    low, high, broken = [[0.1]], [[0.9]], [[math.nan]]
+    low, high, broken = [[0.1, 0.9]], [[0.9, 0.9]], [[math.nan, 0.9]]
 
     def note(*finals):
         other = Variant("other", dict(enumerate(map(curves, finals))))

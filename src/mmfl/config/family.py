@@ -86,14 +86,14 @@ class Family:
         """The table that a kind, or a table, stands for."""
         if isinstance(value, str):
             return {"kind": value}
+        if isinstance(value, Mapping):
+            return dict(value)
         if isinstance(value, type) and dataclasses.is_dataclass(value):
             raise problem(f"must be an object such as {value.__name__}(...), got the class itself")
         if callable(value) or any(hasattr(value, name) for name in self.needs):
             name = getattr(value, "__name__", type(value).__name__)
             raise problem(f"{_NEEDS_DATACLASS}, got {short(name)}{self._hint}")
-        if not isinstance(value, Mapping):
-            raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
-        return dict(value)
+        raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
 
     def kind_of(self, member: object) -> str:
         """The kind that names a member in a configuration."""
