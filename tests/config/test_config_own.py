@@ -136,8 +136,8 @@ def test_a_members_object_must_be_a_dataclass() -> None:
         def area(self) -> float:
             return 1.0
 
-    assert shape_error(Loose()) == f"shape {RULE}, got 'Loose'"
-    assert shape_error(Loose) == f"shape {RULE}, got 'Loose'"
+    assert shape_error(Loose()) == f"shape {RULE}, got Loose"
+    assert shape_error(Loose) == f"shape {RULE}, got Loose"
 
 
 @pytest.mark.parametrize("kind", ["Star", "Plain"])

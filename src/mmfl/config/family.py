@@ -92,7 +92,7 @@ class Family:
             raise problem(f"must be an object such as {value.__name__}(...), got the class itself")
         if callable(value) or any(hasattr(value, name) for name in self.needs):
             name = getattr(value, "__name__", type(value).__name__)
-            raise problem(f"{_NEEDS_DATACLASS}, got {short(name)}{self._hint}")
+            raise problem(f"{_NEEDS_DATACLASS}, got {name}{self._hint}")
         raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
 
     def kind_of(self, member: object) -> str:
