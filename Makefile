@@ -1,6 +1,8 @@
 # Two commands on a fresh machine with Python 3.11 and pip: `make run` and `make test`.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+# The tests of a file share what they set up.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Options for an experiment or a benchmark, such as ARGS="--seeds 0"; a pattern for tests, such as K=auction.
 ARGS ?=
@@ -8,15 +10,15 @@ K ?=
 
 .PHONY: run test test-all lint format docs theory chaos fuzz help clean
 
-run: .venv/run.stamp  ## train three real models fairly, uniformly and by turns; compare; draw
+run: .venv/run.stamp  ## train three real models with fair, uniform and round-robin allocation; compare and plot
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
 		--seeds 0-4 --target 0.6
 
-test: lint  ## check everything that must be true; K=pattern runs a part of the tests
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(K),-k '$(K)')
+test: lint  ## run all checks and tests; K=pattern runs a part of the tests
+	@$(PYTEST) $(if $(K),-k '$(K)')
 
 test-all: lint  ## the same, and the slow tests too
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m '' $(if $(K),-k '$(K)')
+	@$(PYTEST) -m '' $(if $(K),-k '$(K)')
 
 lint: .venv/test.stamp  ## ruff, mypy and import-linter
 	@$(BIN)/ruff check

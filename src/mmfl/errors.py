@@ -73,7 +73,15 @@ class InputError(MmflError, ValueError):
 
 
 class ConfigError(InputError):
-    """An experiment (file, ``--set`` or keyword) breaks a rule."""
+    """An experiment (file, ``--set`` or keyword) breaks a rule.
+
+    Attributes:
+        mistakes: A sentence for each mistake that was found; the message has only the first.
+    """
+
+    def __init__(self, message: object = "", mistakes: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.mistakes = tuple(map(one_line, mistakes)) or (str(self),)
 
 
 class DataError(InputError):

@@ -46,15 +46,27 @@ def mistake(call):
         ),
         (("-b", "1", "-m", "x"), "--mechanism: unknown mechanism 'x'; known: budget_fair, "),
         (("-b", "1", "-m", ""), "--mechanism: unknown mechanism ''; known: "),
-        (("-b", "1", "-m", "gmm_fair", "--payment", "share"), "--payment: gmm_fair has no payment"),
-        (("-b", "1", "-m", "gmm_fair", "--integer"), "--integer: gmm_fair has no fractional"),
+        (
+            ("-b", "1", "-m", "gmm_fair", "--payment", "share"),
+            "--payment: gmm_fair has no payment; leave it out",
+        ),
+        (
+            ("-b", "1", "-m", "gmm_fair", "--integer"),
+            "--integer has no effect: gmm_fair never recruits fractions; leave it out",
+        ),
         (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share', got 'first'"),
-        (("-b", "1", "--threshold", "2"), "--threshold: max_min_fair has no threshold"),
+        (
+            ("-b", "1", "--threshold", "2"),
+            "--threshold: max_min_fair has no threshold; leave it out",
+        ),
         (
             ("-m", "value_threshold"),
             "value_threshold needs the price that it posts: add --threshold, such as",
         ),
-        (("-m", "value_threshold", "-b", "1"), "--budget: value_threshold has no budget"),
+        (
+            ("-m", "value_threshold", "-b", "1"),
+            "--budget: value_threshold has no budget; leave it out",
+        ),
         (
             ("-m", "value_threshold", "--threshold", "0"),
             "--threshold must be a finite number greater than 0, got",
@@ -107,7 +119,7 @@ def test_a_wrong_option_of_compare_is_one_sentence(mistake, options, sentence):
         ("bad.csv", b"client,a\nx,1\ny,oops\n", "bad.csv, line 3, column 'a' (client 'y'): must"),
         ("bad.csv", b"client,a\nx,-1\n", "bad.csv, line 2, column 'a' (client 'x'): must"),
         ("bad.csv", b"", "bad.csv, line 1: must name the columns"),
-        ("bad.csv", b"a,b\n1\n", "bad.csv, line 2: has 1 cells"),
+        ("bad.csv", b"a,b\n1\n", "bad.csv, line 2: has 1 cell,"),
         ("bad.csv", b"a\rb\r", "bad.csv, line 1: "),
         ("bad.csv", b"\xff\xfe", "bad.csv, line 1: is not UTF-8 text"),
         ("none.csv", None, "cannot read 'none.csv': No such file or directory"),
@@ -153,7 +165,7 @@ def test_wrong_usage_exits_with_2_and_shows_the_usage(call, arguments):
 
 
 def test_a_seed_is_refused_where_nothing_is_drawn(mistake, small_toml):
-    said = "the file holds the bids, so nothing is drawn"
+    said = "the file holds the bids, so nothing is drawn; leave it out"
     assert mistake("run", "bids.csv", "-b", "1", "--seed", "1") == f"--seed: {said}"
     assert mistake("compare", "bids.csv", "-b", "1", "--seeds", "0-1") == f"--seeds: {said}"
     Path("plain.toml").write_text(small_toml)

@@ -49,7 +49,7 @@ def test_one_auction_is_a_row_per_task(call, bids):
         "digits         5        3        -  0.2500     3.00  0.750     -",
         "fashion        5        2     0.45  0.5000     2.45  1.250     -",
         "all                     5                            2.000     0",
-        "min take-up 2.45, difference 0.55; it stopped because the budget is used up",
+        "min take-up 2.45, difference 0.55; stopped: budget used up",
     ]
 
 

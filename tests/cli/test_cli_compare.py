@@ -38,6 +38,14 @@ def files(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("seed-*/*") if path.is_file()}
 
 
+def test_a_target_that_no_run_can_reach_is_refused_before_training(call, config):
+    code, out, err = call("compare", config, "--target", "2")
+    assert (code, out) == (2, "")
+    assert err.startswith("mmfl: --target must be at most 1, the best that task '")
+    assert err.endswith(" can reach, got 2\n")
+    assert not Path("runs").exists()
+
+
 def test_tables_picture_and_data_lie_beside_the_runs(call, config):
     code, out, err = call("compare", config, *VARY, "--target", "0.1")
     assert (code, err) == (0, "")

@@ -66,7 +66,7 @@ def test_the_status_of_a_damaged_run_is_shown_with_a_mark(call, run):
     assert code == 1
     assert out.startswith("run: finished, 3 of 3 rounds, DAMAGED\n")
     damage = "round 2 does not match its hash"
-    assert err == f"mmfl: the run in 'run' is damaged, do not trust it: {damage}\n"
+    assert err == f"mmfl: the run in 'run' is damaged and should not be trusted: {damage}\n"
     code, out, err = call("status", run, "--json")
     assert code == 1
     assert json.loads(out)["damage"] == damage

@@ -99,7 +99,7 @@ def test_with_a_run_there_are_metrics_and_rounds_to_a_target(call, config, run):
     code, out, _ = call("plan", config, "--run", run, "--target", "a=0.01,b=1", "--draws", "2")
     assert code == 0
     assert "the curves of 1 run" in out
-    assert "These runs do not tell how much more a round with more clients is worth" in out
+    assert "These runs cannot show how much more clients per round would help" in out
     (a,) = [line for line in out.splitlines() if line.startswith("  a ")]
     (b,) = [line for line in out.splitlines() if line.startswith("  b ")]
     assert a.endswith(" 1 (1-1)")
@@ -177,6 +177,7 @@ def test_a_target_that_is_no_number_and_one_of_no_task_are_refused(call, config,
     for target, sentence in (
         ("nan", "--target of task 'a' must be a finite number, got nan"),
         ("a=inf", "--target of task 'a' must be a finite number, got inf"),
+        ("2", "--target of task 'a' must be at most 1, got 2"),
         ("z=1", "--target: no task is called 'z'; known: a, b"),
     ):
         code, out, err = call("plan", config, "--run", run, "--target", target)

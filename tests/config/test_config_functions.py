@@ -161,7 +161,21 @@ def test_without_permission_a_path_is_refused_and_nothing_is_imported(own, place
 @pytest.mark.parametrize("family", ["model", "normalize"])
 def test_other_families_take_no_functions(own, family):
     assert "must be a dataclass" in refused(family, f"{PATH}:function")
-    assert "must be a table with 'kind', or a kind" in refused(family, own.function)
+    assert "must be a dataclass" in refused(family, own.function)
+
+
+def test_a_message_about_a_model_says_what_a_model_is(own):
+    class Net:  # such as an nn.Module
+        def __call__(self):
+            return None
+
+    for value in (f"{PATH}:function", own.function, Net, Net()):
+        message = refused("model", value)
+        assert "must be a dataclass, so that its settings can be stored with the run" in message
+        assert message.endswith(
+            "; a model is a frozen dataclass with build(shape, outputs) that returns an nn.Module "
+            "(docs/how-to/write-a-model.md)"
+        )
 
 
 # What a function returns as data

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("imports")
 
 # A user's own classes
 
+RULE = "must be a dataclass, so that its settings can be stored with the run"
 OWN = """
 from dataclasses import dataclass
 from mmfl.config import component
@@ -127,7 +128,7 @@ def test_an_import_path_must_lead_to_a_member(own: str, path: str, message: str)
 
 
 def test_a_member_must_be_a_dataclass(own: str) -> None:
-    assert "must be a dataclass" in shape_error({"kind": f"{own}:Loose"})
+    assert shape_error({"kind": f"{own}:Loose"}) == f"shape.kind: '{own}:Loose' {RULE}"
 
 
 def test_a_members_object_must_be_a_dataclass() -> None:
@@ -135,7 +136,8 @@ def test_a_members_object_must_be_a_dataclass() -> None:
         def area(self) -> float:
             return 1.0
 
-    assert shape_error(Loose()).startswith("shape must be a table with 'kind', or a kind, got <")
+    assert shape_error(Loose()) == f"shape {RULE}, got Loose"
+    assert shape_error(Loose) == f"shape {RULE}, got Loose"
 
 
 @pytest.mark.parametrize("kind", ["Star", "Plain"])

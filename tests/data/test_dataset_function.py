@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mmfl.data import Arrays
+from mmfl.data import Arrays, Npz
 from mmfl.errors import ConfigError, DataError
-from mmfl.experiment import DataCache, Experiment
+from mmfl.experiment import DataCache, Experiment, Task
 from support.helpers import one_line
 
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 2, 0, 1, 2])
@@ -79,3 +80,18 @@ def test_a_function_that_cannot_be_found_again_is_refused():
     assert "cannot be imported again" in found
     found = one_line(ConfigError, lambda: experiment({"kind": 3}))
     assert found.startswith("tasks[0].dataset.kind must be a kind's name (known: named, npz")
+
+
+def test_what_is_not_an_npz_file_gets_a_hint(tmp_path: Path) -> None:
+    hint = (
+        'a function of your own ("module:function") can read any file '
+        "(docs/how-to/use-your-own-data.md)"
+    )
+    path = tmp_path / "table.csv"
+    message = one_line(DataError, lambda: Npz(str(path)).load(None))
+    assert message.endswith(f"does not exist; {hint}")
+    path.write_text("x,y\n1,2\n")
+    message = one_line(DataError, lambda: Npz(str(path)).load(None))
+    assert message.endswith(f"is not a valid npz file; {hint}")
+    message = one_line(ConfigError, lambda: Task("a", {"kind": "csv"}))
+    assert message.endswith(f"unknown data set 'csv'; known: named, npz, synthetic; {hint}")

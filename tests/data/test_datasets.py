@@ -384,7 +384,7 @@ def test_tasks_on_one_data_set_share_its_arrays() -> None:
 
 def test_missing_data_names_its_task() -> None:
     message = refused(lambda: DataCache(None).arrays(experiment_on(Synthetic(), Npz("gone.npz"))))
-    assert message == "task 'task1': data set 'gone.npz' does not exist"
+    assert message == f"task 'task1': data set 'gone.npz' does not exist in {str(Path.cwd())!r}"
 
 
 def test_one_letter_per_class_is_a_way_to_name_classes(tmp_path: Path) -> None:

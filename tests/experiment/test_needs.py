@@ -166,7 +166,7 @@ def test_workers_are_refused_before_they_are_started(small, only):
                 "tasks.dense.partition={kind='iid', points=5, overlap=true}",
                 "tasks.image.partition={kind='iid', points=5, overlap=true}",
             ],
-            "clients.active = 0.8, which means 400,000,000 clients a round, needs about 87 GB; "
+            "clients.active = 0.8, which means 400,000,000 clients per round, needs about 87 GB; "
             "20 GB are free",
         ),
         (

@@ -173,7 +173,7 @@ def test_lines_are_counted_with_the_breaks_inside_cells(refused):
     assert "line 6" in message
     assert "'oops'" in message
     message = refused('client,x\n"a\nb",1\nd,2\nd,3\n')
-    assert message == "bids.csv, line 5: client 'd' stands in line 4 already"
+    assert message == "bids.csv, line 5: client 'd' already appears in line 4"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,13 @@ def test_lines_are_counted_with_the_breaks_inside_cells(refused):
         ("a,,b\n1,2,3\n", "line 1: column 2 has no name"),
         ("a,b,a\n", "line 1: two columns are called 'a'"),
         ("client,a,client,a\n", "line 1: two columns are called 'a'"),
-        ("a,b\n1,2\n3\n", "line 3: has 1 cells, but line 1 names 2 columns"),
+        ("a,b\n1,2\n3\n", "line 3: has 1 cell, but line 1 names 2 columns"),
+        ("a\n1,2\n", "line 2: has 2 cells, but line 1 names 1 column"),
+        (
+            "client;red;green\nx;1,5;2\n",
+            "line 1: columns must be separated by commas, got 'client;red;green'",
+        ),
+        ("red\tgreen\n1\t2\n", "line 1: columns must be separated by commas, got 'red\\tgreen'"),
         ("a,b\n1,2\n3,4,5\n", "line 3: has 3 cells, but line 1 names 2 columns"),
         ("a,b\n1,2,3\n4\n", "line 2: has 3 cells, but line 1 names 2 columns"),
         ("a,b\n1,2\n\n3,4\n", "line 3: is empty; every line after the first is a client"),
@@ -199,8 +205,8 @@ def test_lines_are_counted_with_the_breaks_inside_cells(refused):
         ("client,a\nx,1\n  ,2\n", "line 3: names no client in column 'client'"),
         ('client,a\nx,1\n"",2\n', "line 3: names no client in column 'client'"),
         (",a\nx,1\n,2\n", "line 3: names no client in column ''"),
-        ("client,a\nx,1\ny,2\nx,3\n", "line 4: client 'x' stands in line 2 already"),
-        ("client,a\n7,1\n 7 ,2\n", "line 3: client '7' stands in line 2 already"),
+        ("client,a\nx,1\ny,2\nx,3\n", "line 4: client 'x' already appears in line 2"),
+        ("client,a\n7,1\n 7 ,2\n", "line 3: client '7' already appears in line 2"),
         ('client,a\n"x,1\n', "line 2: "),
         ('client,a\nx,1\n"y"z,1\n', "line 3: "),
         ('client,"a\nx,1\n', "line 1: "),

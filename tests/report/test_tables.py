@@ -161,6 +161,24 @@ def test_rounds_to_a_target_that_are_known_only_up_to_a_step_say_so():
     assert "evaluate.every" not in Results([often], 0.6).markdown()
 
 
+def test_the_note_says_which_seeds_are_left_out():
+    low, high, broken = [[0.1, 0.9]], [[0.9, 0.9]], [[math.nan, 0.9]]
+
+    def note(*finals):
+        other = Variant("other", dict(enumerate(map(curves, finals))))
+        first = Variant("first", {seed: curves(high) for seed in range(len(finals))})
+        return Differences([first, other], quantities(first, 0.5)).markdown().splitlines()[-1]
+
+    reached, finite = (
+        "Seeds that never reached the target",
+        "Seeds with a metric that is not finite",
+    )
+    assert reached not in note(high, high)
+    assert f"{reached} are left out." in note(high, high, low)
+    assert finite not in note(high, high, low)
+    assert f"{finite} are left out." in note(high, high, broken)
+
+
 def test_names_are_no_markup():
     odd = [made("[bold]x[/bold]", 2), made("y", 2)]
     assert "[bold]x[/bold]" in printed(Results(odd)) + printed(Differences(odd))

@@ -27,6 +27,8 @@ _MISSING = {
 }
 """What to say if an option of a mechanism is not given."""
 
+_NOT_DRAWN = "{}: the file holds the bids, so nothing is drawn; leave it out"
+
 _ORDER = (
     "max_min_fair",
     "gmm_fair",
@@ -65,9 +67,11 @@ class Options:
         given = {"budget": self.budget, "payment": self.payment, "threshold": self.threshold}
         for name, value in given.items():
             if value is not None and name not in known:
-                raise InputError(f"--{name}: {kind} has no {name}")
+                raise InputError(f"--{name}: {kind} has no {name}; leave it out")
         if self.integer and "fractional" not in known:
-            raise InputError(f"--integer: {kind} has no fractional clients anyway")
+            raise InputError(
+                f"--integer has no effect: {kind} never recruits fractions; leave it out"
+            )
         _check_amount(self.budget, "--budget")
         _check_amount(self.threshold, "--threshold")
         options = {**(own or {}), **{k: v for k, v in given.items() if v is not None}}
@@ -133,7 +137,7 @@ class Source:
     def bids(self, seed: int | None, *, needed: bool) -> Bids:
         """The bids; `needed`: whether a seed is of use though the bids are given."""
         if self._given and seed is not None and not needed:
-            raise InputError("--seed: the file holds the bids, so nothing is drawn")
+            raise InputError(_NOT_DRAWN.format("--seed"))
         if self.market is None:
             return read_bids(self.path)
         return self._drawn(self.market.seed if seed is None else seed)
@@ -141,7 +145,7 @@ class Source:
     def tables(self, seeds: str | None) -> dict[int | None, Bids]:
         """Bids by seed; those of a CSV file have none."""
         if self._given and seeds is not None:
-            raise InputError("--seeds: the file holds the bids, so nothing is drawn")
+            raise InputError(_NOT_DRAWN.format("--seeds"))
         if self.market is None:
             return {None: read_bids(self.path)}
         numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from mmfl.cli.options import AllowImports, Config, DataDir, Sets, about, find_modules
-from mmfl.errors import MmflWarning, plural
+from mmfl.cli.streams import complain
+from mmfl.errors import ConfigError, MmflWarning, plural
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -24,14 +25,22 @@ def check(
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
 ) -> None:
-    """Validate an experiment: the file, its data, its partition and its models. Trains nothing."""
+    """Validate an experiment: the file, its data, its partition and its models. Trains nothing.
+
+    Every mistake in the file is one line.
+    """
     from mmfl.experiment import Experiment
 
     if allow_imports:
         find_modules(config)
     with about(config):
         with warnings.catch_warnings(record=True) as remarks:
-            experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
+            try:
+                experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
+            except ConfigError as error:
+                for mistake in error.mistakes:
+                    complain(mistake)
+                raise typer.Exit(2) from None
             lines = _found(experiment, config, data_dir)
         for remark in remarks:  # now that the experiment is known to be sound
             warnings.showwarning(remark.message, remark.category, remark.filename, remark.lineno)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -90,8 +90,6 @@ def compare(
 
     check_figure(figure, inputs=[config], force=True)  # `OwnFiles` says what may be replaced
     wanted = read_jobs(jobs)
-    if target is not None and not math.isfinite(target):
-        raise ConfigError(f"--target must be a number, got {target}")
     if allow_imports:
         find_modules(config)
     base = list(set_ or [])
@@ -101,6 +99,8 @@ def compare(
     }
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
         raise ConfigError("seeds are given as --seeds, not as --set seed=... or --vary seed=...")
+    if target is not None:
+        _check_target(target, experiments.values())
     comparison = _planned(experiments, read_seeds(seeds), config.stem, out, data_dir)
     own = OwnFiles(comparison.out, force=force)
     own.check([] if figure is None else [figure])
@@ -139,6 +139,21 @@ def _load_variant(
             raise
         load(sets=base)  # raises if the mistake is in a --set
         raise ConfigError(f"--vary: {str(error).removeprefix('--set: ')}") from None
+
+
+def _check_target(target: float, experiments: Iterable[Experiment]) -> None:
+    """Refuse a target that no run can reach."""
+    from mmfl.fairness import merit
+    from mmfl.objectives import best_value
+
+    if not math.isfinite(target):
+        raise ConfigError(f"--target must be a number, got {target}")
+    for task in (task for experiment in experiments for task in experiment.resolved().tasks):
+        assert task.metric is not None
+        best = merit(best_value(task.metric), task.metric.better)
+        if target > best:
+            rule = f"must be at most {best:g}, the best that task {task.name!r} can reach"
+            raise ConfigError(f"--target {rule}, got {target:g}")
 
 
 def _planned(

@@ -38,7 +38,9 @@ def status(
     else:
         _show(run, folder)
     if run.damage:
-        damage = StoreError(f"the run in {str(folder)!r} is damaged, do not trust it: {run.damage}")
+        damage = StoreError(
+            f"the run in {str(folder)!r} is damaged and should not be trusted: {run.damage}"
+        )
         complain(str(damage))
         raise typer.Exit(1)
 

@@ -17,13 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
-from mmfl.config.messages import location, problem, sentence, short
+from mmfl.config.messages import location, problem, sentence, sentences, short
 from mmfl.config.schema import family_schema
 from mmfl.errors import ConfigError, did_you_mean
 
 __all__ = ["Family", "dump", "parse"]
 
 T = TypeVar("T")
+
+_NEEDS_DATACLASS = "must be a dataclass, so that its settings can be stored with the run"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,6 +41,7 @@ class Family:
         listed: (kind, field) of the member that a bare list stands for, e.g. ``speed = [9.0]``.
         optional: Whether None may stand for "not set".
         function: Makes a member of a user's plain function; it keeps it as its field `function`.
+        own: A clause that says how a user writes a member, for messages.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Family:
     listed: tuple[str, str] | None = None
     optional: bool = False
     function: Callable[[OwnFunction], Any] | None = None
+    own: str | None = None
 
     def parse(self, value: object) -> Any:
         """A member from a table with `kind`, a bare kind, a bare scalar, or the member itself."""
@@ -82,9 +86,14 @@ class Family:
         """The table that a kind, or a table, stands for."""
         if isinstance(value, str):
             return {"kind": value}
-        if not isinstance(value, Mapping):
-            raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
-        return dict(value)
+        if isinstance(value, Mapping):
+            return dict(value)
+        if isinstance(value, type) and dataclasses.is_dataclass(value):
+            raise problem(f"must be an object such as {value.__name__}(...), got the class itself")
+        if callable(value) or any(hasattr(value, name) for name in self.needs):
+            name = getattr(value, "__name__", type(value).__name__)
+            raise problem(f"{_NEEDS_DATACLASS}, got {name}{self._hint}")
+        raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
 
     def kind_of(self, member: object) -> str:
         """The kind that names a member in a configuration."""
@@ -133,7 +142,8 @@ class Family:
             return self.table[kind]
         if ":" not in kind:
             known = did_you_mean(kind, self.table)
-            raise problem(f"unknown {self.name} {short(kind)}; {known}", "kind")
+            hint = self._hint if known.startswith("known: ") else ""
+            raise problem(f"unknown {self.name} {short(kind)}; {known}{hint}", "kind")
         if not are_imports_allowed():
             raise problem(
                 f"{kind!r} would import code; pass --allow-imports (in Python: "
@@ -144,8 +154,12 @@ class Family:
         if self.function is not None and callable(found) and not isinstance(found, type):
             return found
         if not isinstance(found, type) or not dataclasses.is_dataclass(found):
-            raise problem(f"{kind!r} must be a dataclass, so that it can be written down", "kind")
+            raise problem(f"{kind!r} {_NEEDS_DATACLASS}{self._hint}", "kind")
         return found
+
+    @property
+    def _hint(self) -> str:
+        return f"; {self.own}" if self.own else ""
 
     def _check_member(self, made: object, kind: str) -> object:
         missing = [name for name in self.needs if not hasattr(made, name)]
@@ -181,7 +195,7 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
     try:
         return TypeAdapter(cls).validate_python(dict(data))
     except ValidationError as error:
-        raise ConfigError(sentence(error, cls)) from None
+        raise ConfigError(sentence(error, cls), sentences(error, cls)) from None
 
 
 def dump(value: Any) -> Any:

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from mmfl.errors import did_you_mean, plural
 
-__all__ = ["location", "problem", "sentence", "short"]
+__all__ = ["location", "problem", "sentence", "sentences", "short"]
 
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 _WORDS = {
@@ -44,17 +44,25 @@ def sentence(error: ValidationError, root: type, *, nested: bool = False) -> str
 
     `nested`: only the rule, since the sentence around it says where and how many.
     """
-    errors: list[Any] = list(error.errors(include_url=False))
-    errors.sort(key=lambda one: one["type"] not in _UNKNOWN)
-    first = errors[0]
-    rule = _rule(first, root)
     if nested:
-        return rule
-    more = f" (and {plural(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
-    where = _path(location(first))
-    if not where:
-        return rule + more
-    return f"{where}{' ' if rule.startswith(('must ', 'is ', 'needs ')) else ': '}{rule}{more}"
+        return _rule(_sorted_errors(error)[0], root)
+    first, *others = sentences(error, root)
+    return f"{first} (and {plural(len(others), 'more error')})" if others else first
+
+
+def sentences(error: ValidationError, root: type) -> list[str]:
+    """A sentence for each problem, unknown keys first."""
+    found = []
+    for one in _sorted_errors(error):
+        rule, where = _rule(one, root), _path(location(one))
+        link = " " if rule.startswith(("must ", "is ", "needs ")) else ": "
+        found.append(f"{where}{link}{rule}" if where else rule)
+    return found
+
+
+def _sorted_errors(error: ValidationError) -> list[Any]:
+    errors: list[Any] = list(error.errors(include_url=False))
+    return sorted(errors, key=lambda one: one["type"] not in _UNKNOWN)
 
 
 def short(value: object) -> str:

@@ -49,6 +49,11 @@ Labels = npt.NDArray[np.int64]
 _READ = (*PARTS, "classes", "groups")
 """The arrays of an npz file that are read."""
 
+_OTHER_FILES = (
+    'a function of your own ("module:function") can read any file '
+    "(docs/how-to/use-your-own-data.md)"
+)
+
 
 class Dataset(Protocol):
     """Knows where a task's data comes from."""
@@ -165,7 +170,9 @@ class Npz:
         """Read the file."""
         path = (data_folder(data_dir) or Path()) / self.path
         if not _is_file(path):
-            raise DataError(f"data set {str(path)!r} {_what_is_wrong(path)}")
+            raise DataError(
+                f"data set {str(path)!r} {_what_is_wrong(path)}{_looked_in(path)}{_hint(path)}"
+            )
         return _read_npz(path)
 
 
@@ -241,6 +248,7 @@ DATASETS = Family(
     needs=("load",),
     scalar=("named", "name"),
     function=FromFunction,
+    own=_OTHER_FILES,
 )
 
 
@@ -255,6 +263,15 @@ def _what_is_wrong(path: Path) -> str:
     if _is_file(path):
         return "is a file"
     return "is a folder" if os.path.isdir(path) else "does not exist"
+
+
+def _looked_in(path: Path) -> str:
+    return "" if path.is_absolute() else f" in {str(Path.cwd())!r}"
+
+
+def _hint(path: Path) -> str:
+    """What helps with a file that is not called npz."""
+    return "" if path.suffix.lower() == ".npz" else f"; {_OTHER_FILES}"
 
 
 def _promised(path: Path) -> int:
@@ -283,7 +300,7 @@ def _read_npz(path: Path) -> Arrays:
     try:
         with open_file(path) as file:
             if not zipfile.is_zipfile(file):
-                raise DataError(f"{where} is not a valid npz file")
+                raise DataError(f"{where} is not a valid npz file{_hint(path)}")
             with zipfile.ZipFile(file) as archive:
                 refuse([Need(where, sum(head.bytes for head in _heads(archive).values()))])
                 found = members(archive, _READ)

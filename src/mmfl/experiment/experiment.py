@@ -268,7 +268,9 @@ class Experiment:
             if str(error).startswith("--set: "):
                 raise
             blame_set = changes and _is_valid(text, allow_imports=allow_imports)
-            raise ConfigError(f"{'--set' if blame_set else path}: {error}") from None
+            where = "--set" if blame_set else str(path)
+            mistakes = [f"{where}: {mistake}" for mistake in error.mistakes]
+            raise ConfigError(f"{where}: {error}", mistakes) from None
 
     @staticmethod
     def json_schema() -> dict[str, Any]:

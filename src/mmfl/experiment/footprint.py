@@ -73,7 +73,7 @@ def turn_needs(rate: float, active: int, tasks: int) -> list[Need]:
         active: How many these are.
         tasks: How many tasks there are.
     """
-    what = f"clients.active = {rate:g}, which means {active:,} clients a round,"
+    what = f"clients.active = {rate:g}, which means {active:,} clients per round,"
     return [Need(what, (_TURN + _TURN_TASK * tasks) * active)]
 
 

@@ -18,4 +18,6 @@ MODELS = Family(
     },
     needs=("build",),
     default="mlp",
+    own="a model is a frozen dataclass with build(shape, outputs) that returns an nn.Module "
+    "(docs/how-to/write-a-model.md)",
 )

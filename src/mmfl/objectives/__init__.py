@@ -27,6 +27,7 @@ from mmfl.objectives.metrics import (
     OwnMetric,
     SquaredError,
     TopK,
+    best_value,
 )
 from mmfl.objectives.scores import (
     SCORES,
@@ -65,5 +66,6 @@ __all__ = [
     "Score",
     "SquaredError",
     "TopK",
+    "best_value",
     "unfit",
 ]

@@ -31,6 +31,7 @@ __all__ = [
     "OwnMetric",
     "SquaredError",
     "TopK",
+    "best_value",
 ]
 
 Better = Literal["higher", "lower"]
@@ -197,6 +198,12 @@ class OwnMetric:
         own = {k: v for k, v in self.function.options.items() if k not in ("better", "bounds")}
         call = OwnFunction(self.function.path, own)
         return lambda outputs, targets: one_number_each(call(outputs, targets), len(targets), call)
+
+
+def best_value(metric: Metric) -> float:
+    """The best value that a metric can have."""
+    low, high = metric.bounds
+    return high if metric.better == "higher" else low
 
 
 def _alike(outputs: Tensor, targets: Tensor) -> Tensor:

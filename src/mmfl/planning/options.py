@@ -12,6 +12,7 @@ from mmfl.allocate import ALLOCATORS
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.market import MECHANISMS, has_budget, replace_budget
+from mmfl.objectives import Metric, best_value
 
 __all__ = [
     "check_beta",
@@ -102,7 +103,18 @@ def find_targets(
     for name, value in targets.items():
         if not math.isfinite(value):
             raise InputError(f"target of task {name!r} must be a finite number, got {value:g}")
+    for task in experiment.resolved().tasks:
+        if task.name in targets:
+            assert task.metric is not None
+            _refuse_out_of_reach(task.name, targets[task.name], task.metric)
     return {name: float(targets[name]) for name in names if name in targets}
+
+
+def _refuse_out_of_reach(task: str, target: float, metric: Metric) -> None:
+    best, higher = best_value(metric), metric.better == "higher"
+    if target > best if higher else target < best:
+        rule = f"must be at {'most' if higher else 'least'} {best:g}"
+        raise InputError(f"target of task {task!r} {rule}, got {target:g}")
 
 
 def _refuse_strange(what: str, given: Mapping[str, float], names: Sequence[str]) -> None:

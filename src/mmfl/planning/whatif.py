@@ -229,8 +229,8 @@ def _note_beta(tasks: Mapping[str, Learning]) -> tuple[str, ...]:
     if all(learning.beta_known for learning in tasks.values()):
         return ()
     return (
-        "These runs do not tell how much more a round with more clients is worth (it takes runs "
-        f"with other numbers of clients in a round): n clients count as n^{DEFAULT_BETA:g}.",
+        "These runs cannot show how much more clients per round would help; that needs runs with "
+        f"different numbers of clients. Until then n clients count as n^{DEFAULT_BETA:g}.",
     )
 
 

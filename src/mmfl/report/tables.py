@@ -175,9 +175,12 @@ class Differences:
     def _note(self, mark: str) -> str:
         note = f"Each row minus {self._first}, paired by seed; mean over seeds, Student's t."
         if any(_clear(one) for _, pairs in self._others for one in pairs):
-            note += f" {mark}: the interval leaves out 0."
-        if any(len({len(one.seeds) for one in pairs}) > 1 for _, pairs in self._others):
-            note += " Where fewer seeds are counted, the others have no such number."
+            note += f" {mark}: the interval excludes 0."
+        fewer = {q.counts_rounds for _, pairs in self._others for q in _with_fewer_seeds(pairs)}
+        if True in fewer:
+            note += " Seeds that never reached the target are left out."
+        if False in fewer:
+            note += " Seeds with a metric that is not finite are left out."
         if self._serious:
             note += f" {MARK}: see the remarks on the results."
         if any(one.quantity.better == "lower" for _, pairs in self._others for one in pairs):
@@ -300,6 +303,11 @@ def _interval(pair: Paired) -> str:
 def _seeds(pair: Paired) -> str:
     n = len(pair.seeds)
     return f"{pair.first_better} of {n} seed{'s' * (n != 1)}"
+
+
+def _with_fewer_seeds(pairs: Sequence[Paired]) -> list[Quantity]:
+    most = max(len(pair.seeds) for pair in pairs)
+    return [pair.quantity for pair in pairs if len(pair.seeds) < most]
 
 
 def _clear(pair: Paired) -> bool:

@@ -79,7 +79,7 @@ def test_it_may_stand_in_a_task_as_it_is() -> None:
 
 def test_a_class_is_no_function() -> None:
     message = one_line(ConfigError, lambda: Task("a", Synthetic(), partition=Iid))
-    assert message.startswith("Task: partition must be a table with 'kind', or a kind, got <class")
+    assert message == "Task: partition must be an object such as Iid(...), got the class itself"
 
 
 def test_it_is_imported_only_where_allowed() -> None:

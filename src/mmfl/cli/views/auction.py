@@ -97,9 +97,9 @@ def show_outcome(
     console.print(_outcome_table(outcome, budget, share))
     why = {
         "exhausted": "a task has no further willing client",
-        "budget": "the budget is used up",
+        "budget": "budget used up",
     }
-    ended = f"; it stopped because {why[outcome.stop]}" if outcome.stop else ""
+    ended = f"; stopped: {why[outcome.stop]}" if outcome.stop else ""
     fewest, more = _count(outcome.min_take_up), _count(outcome.difference)
     console.print(f"min take-up {fewest}, difference {more}{ended}", soft_wrap=True)
 

@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from mmfl.config import Text, component, short
-from mmfl.errors import InputError
+from mmfl.errors import InputError, plural
 from mmfl.market.bids import Bids, Floats
 from mmfl.market.recruitment import Recruitment
 from mmfl.system.files import new_file, open_file
@@ -43,6 +43,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.
 _HUGE = re.compile(r"e\+?\d{3}|\d{200}", re.I | re.A)  # whatever a float cannot hold has this
 _WHOLE = re.compile(r"((0|[1-9]\d{0,17})\n)+", re.A)  # whole numbers, each on a line
 _HINT = "; a first column that names clients must be called client, clients, user, id or name"
+_OTHER_SEPARATOR = re.compile(r'^[^"]*\S[;\t|]')  # a name in quotes may hold anything
 _RULE = "must be a number >= 0, or empty (or inf) if the client is unwilling"
 
 
@@ -88,6 +89,9 @@ def _read(file: BinaryIO, name: str) -> Bids:
             f"{name}, line 1: must name the columns, such as client,task a,task b, "
             f"got {short(first.strip())}"
         )
+    if len(header) == 1 and _OTHER_SEPARATOR.search(first):
+        rule = "columns must be separated by commas"
+        raise InputError(f"{name}, line 1: {rule}, got {short(first.strip())}")
     named = header[0].casefold() in _NAMES
     tasks = tuple(header[named:])
     if not tasks:
@@ -142,8 +146,8 @@ class _Table:
                 line = 2 + row + bisect_left(self._longer, row)
                 if client in seen:
                     raise InputError(
-                        f"{self._name}, line {line}: client {client!r} stands in line "
-                        f"{seen[client]} already"
+                        f"{self._name}, line {line}: client {client!r} already appears in "
+                        f"line {seen[client]}"
                     )
                 seen[client] = line
         if not self._longer and _WHOLE.fullmatch("\n".join([*self._ids, ""])):
@@ -189,9 +193,8 @@ class _Table:
         if not cells:
             raise InputError(f"{where}: is empty; every line after the first is a client")
         if len(cells) != len(self._header):
-            raise InputError(
-                f"{where}: has {len(cells)} cells, but line 1 names {len(self._header)} columns"
-            )
+            cells_, columns = plural(len(cells), "cell"), plural(len(self._header), "column")
+            raise InputError(f"{where}: has {cells_}, but line 1 names {columns}")
         if self._named:
             if not cells[0].strip():
                 raise InputError(f"{where}: names no client in column {self._header[0]!r}")
