@@ -10,7 +10,7 @@ from typing import Any
 
 from mmfl.config import dump
 from mmfl.errors import MmflError, StoreError, one_line
-from mmfl.experiment import DataCache, Experiment, differences, read_stored
+from mmfl.experiment import DataCache, Experiment, describe_change, differences, read_stored
 from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
 from mmfl.system.files import exists
 from mmfl.system.memory import ran_out
@@ -153,10 +153,7 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
         raise DamagedRunError(f"{error}; it is left as it is") from None
     if found.status == "running":
         raise busy
-    if differences(_read_stored(folder), dump(experiment.resolved())):
-        raise OtherRunError(
-            f"{str(folder)!r} holds a run of another experiment; choose another folder"
-        )
+    refuse_other_experiment(folder, experiment)
     if found.status != "finished":
         return None
     ours = hashes.of(experiment)
@@ -170,6 +167,17 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
             "now; choose another folder"
         )
     return found
+
+
+def refuse_other_experiment(folder: Path, experiment: Experiment) -> None:
+    """Refuse a folder with a run of another experiment; the first thing that differs is named."""
+    changed = differences(_read_stored(folder), dump(experiment.resolved()))
+    for key, (was, now) in changed.items():
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        raise OtherRunError(
+            f"{str(folder)!r} holds a run of another experiment: "
+            f"{describe_change(key, was, now)}{more}; choose another folder"
+        )
 
 
 def _what(name: str, experiment: Experiment) -> str:

@@ -5,7 +5,7 @@ from mmfl.experiment.engines import ENGINES, Engine, EngineConfig, Ids, Inline, 
 from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
-from mmfl.experiment.identity import differences
+from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
 from mmfl.experiment.parts import (
@@ -45,6 +45,7 @@ __all__ = [
     "SimulatedFederation",
     "Task",
     "Weighed",
+    "describe_change",
     "differences",
     "fits_batched",
     "job_needs",
