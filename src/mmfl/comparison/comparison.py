@@ -25,13 +25,23 @@ from mmfl.comparison.planned import (
     firsts,
     holds,
     name_error,
+    refuse_other_seeds,
 )
 from mmfl.comparison.pool import Jobs, jobs_for, sweep
 from mmfl.comparison.series import Series
 from mmfl.errors import InputError, MmflError, MmflWarning, SweepError
 from mmfl.experiment import Experiment
 from mmfl.objectives import METRICS
-from mmfl.runs import Run, check_folder, environment_now, made_with, mixed, mixture
+from mmfl.runs import (
+    DATABASE,
+    Run,
+    check_folder,
+    environment_now,
+    is_marked,
+    made_with,
+    mixed,
+    mixture,
+)
 from mmfl.system.files import exists, is_folder
 
 __all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare"]
@@ -81,7 +91,11 @@ class Comparison:
         check_folder(self.out)
         if exists(self.out) and not is_folder(self.out):
             raise InputError(f"{str(out)!r} is a file; choose a folder for the runs")
+        if is_marked(self.out) or exists(self.out / DATABASE):
+            raise OtherRunError(f"{str(out)!r} is the directory of a run; choose another folder")
         self._data_dir = None if data_dir is None else Path(data_dir)
+        for name, variant in experiments.items():
+            refuse_other_seeds(self.out / slugs[name], variant, set(seeds))
         hashes = Hashes(self._data_dir)
         runs, kept = [], []
         for seed in dict.fromkeys(seeds):
