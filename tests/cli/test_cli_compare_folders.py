@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,20 @@ def test_a_comparison_is_not_for_a_run(compare, call, tmp_path, resume):
     assert (code, out) == (2, "")
     assert err.startswith(f"mmfl: 'here' {said}")
     assert contents("here") == before
+
+
+def test_edited_code_is_warned_of_and_its_old_results_are_kept(compare, monkeypatch, tmp_path):
+    code = "def share(outputs, targets):\n    return (outputs.argmax(1) == targets).float()\n"
+    own = ("--set", "tasks.a.metric=edited_metric:share", "--allow-imports")
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("edited_metric.py").write_text(code)
+    assert compare(*own) == (0, "", "")
+    Path("edited_metric.py").write_text(f"{code}# edited\n")
+    monkeypatch.delitem(sys.modules, "edited_metric")  # as in a new process
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        code, _, err = compare(*own)
+    changed = "the code of edited_metric has changed since 1 finished run, which is kept"
+    advice = "to run the new code, choose another folder (--out)"
+    assert (code, err) == (0, f"mmfl: warning: 'runs/a-compare': {changed}; {advice}\n")
+    monkeypatch.delitem(sys.modules, "edited_metric")

@@ -8,6 +8,7 @@ from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_need
 from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
+from mmfl.experiment.own_code import hash_own_code
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -48,6 +49,7 @@ __all__ = [
     "describe_change",
     "differences",
     "fits_batched",
+    "hash_own_code",
     "job_needs",
     "model_needs",
     "read_stored",

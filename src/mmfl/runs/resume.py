@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from mmfl.config import dump
 from mmfl.errors import MmflWarning, StoreError
-from mmfl.experiment import Experiment, describe_change, differences, read_stored
+from mmfl.experiment import (
+    Experiment,
+    describe_change,
+    differences,
+    hash_own_code,
+    read_stored,
+)
 from mmfl.loop import State
 from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import CheckpointStore
@@ -89,7 +95,8 @@ class ResumableRun:
                 store.restate(state)
             store.note(checkpoint=found.name if self.experiment.checkpoints.keep else "")
             checkpoints.forget_after(state.round, noted)
-            self._rewrite(store, state.round, environment_now(engine.numerics()))
+            code = hash_own_code(self.experiment)
+            self._rewrite(store, state.round, environment_now(engine.numerics(), code))
             stack.pop_all()
         return store, state
 
