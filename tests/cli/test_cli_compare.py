@@ -97,7 +97,8 @@ def test_another_experiment_goes_to_a_folder_of_its_own_or_is_refused(call, conf
     assert sorted(p.name for p in Path("runs").iterdir()) == ["fair-compare", "fair-compare-2"]
     code, out, err = call(*other, "--out", "runs/fair-compare")
     assert (code, out) == (2, "")
-    assert "holds a run of another experiment; choose another folder (--out)" in sentence(err)
+    said = "holds a run of another experiment: local.lr was 0.01 and is now 0.5; choose another"
+    assert f"{said} folder (--out)" in sentence(err)
     assert files(Path("runs/fair-compare")) == before
 
 

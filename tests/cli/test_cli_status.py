@@ -53,11 +53,12 @@ def test_what_is_not_a_run_is_one_sentence(call, command, name, sentence):
     assert call(command, name) == (2, "", f"mmfl: {sentence}\n")
 
 
-def test_the_folder_of_a_comparison_is_told_from_a_run(call):
+@pytest.mark.parametrize("command", ["status", "verify"])
+def test_the_folder_of_a_comparison_is_told_from_a_run(call, command):
     Path("e.toml").write_text(LEAST_INLINE)
     vary = ("--vary", "allocator.alpha=1,3", "--seeds", "0-1", "--out", "full", "-q")
     assert call("compare", "e.toml", *vary)[0] == 0
     said = "'full' is a comparison; name one of its runs, such as full/alpha=1/seed-0"
-    code, out, err = call("status", "full")
+    code, out, err = call(command, "full")
     assert (code, out, err) == (2, "", f"mmfl: {said}\n")
-    assert call("status", "full/alpha=1/seed-0")[0] == 0
+    assert call(command, "full/alpha=1/seed-0")[0] == 0

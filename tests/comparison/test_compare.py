@@ -160,9 +160,15 @@ def test_another_experiments_run_is_refused_and_left_alone(status):
     compare({"x": made("rounds=1")}, [0], "out")
     set_status(Path("out/x/seed-0"), status)
     before = snapshot(Path("out"))
-    for change in ("rounds=2", "local.lr=0.5", "tasks.a.metric=loss"):
-        message = one_line(StoreError, lambda c=change: Comparison({"x": made(c)}, [0], "out"))
-        assert message.startswith("'out/x/seed-0' holds a run of another experiment")
+    for changes, said in (
+        (["rounds=2"], "rounds was 1 and is now 2"),
+        (["rounds=1", "local.momentum=0.5"], "local.momentum was 0.9 and is now 0.5"),
+        (["tasks.a.metric=loss"], "rounds was 1 and is now 2 (and 1 more)"),
+    ):
+        given = {"x": made(*changes)}
+        message = one_line(StoreError, lambda g=given: Comparison(g, [0], "out"))
+        start = "'out/x/seed-0' holds a run of another experiment"
+        assert message == f"{start}: {said}; choose another folder"
     assert snapshot(Path("out")) == before
 
 

@@ -80,7 +80,7 @@ def _show_warning(
 ) -> None:
     """A warning is one line, wherever it comes from."""
     name = "" if issubclass(category, MmflWarning) else f"{category.__name__}: "
-    complain(printable(f"warning: {name}{' '.join(str(message).split())}"))
+    complain(printable(f"warning: {name}{name_options(' '.join(str(message).split()))}"))
 
 
 def main() -> None:

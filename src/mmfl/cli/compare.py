@@ -69,7 +69,11 @@ def compare(
     ] = "auto",
     force: Annotated[
         bool,
-        typer.Option("--force", help="Replace tables and figures that mmfl compare did not write."),
+        typer.Option(
+            "--force",
+            help="Replace tables and figures that mmfl compare did not write, or that are of "
+            "another comparison.",
+        ),
     ] = False,
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
@@ -78,7 +82,8 @@ def compare(
 ) -> None:
     """Run variants of an experiment over several seeds and compare them with the first one.
 
-    Finished runs in the folder are kept: the same command resumes an interrupted comparison.
+    Finished runs in the folder are kept: the same command resumes an interrupted comparison, also
+    with more seeds or variants.
     If a run failed, or a task never trained, the tables say so and the exit code is 1.
     """
     from rich.console import Console
@@ -101,7 +106,8 @@ def compare(
         raise ConfigError("seeds are given as --seeds, not as --set seed=... or --vary seed=...")
     if target is not None:
         _check_target(target, experiments.values())
-    comparison = _planned(experiments, read_seeds(seeds), config.stem, out, data_dir)
+    plan = partial(_plan, experiments, read_seeds(seeds), data_dir)
+    comparison = _find_folder(plan, config.stem) if out is None else plan(out, force=force)
     own = OwnFiles(comparison.out, force=force)
     own.check([] if figure is None else [figure])
     if comparison.todo or own.recorded:  # else they may be what an older version wrote: see `write`
@@ -112,11 +118,12 @@ def compare(
     kept = f"(finished runs are in {comparison.out}; run the same command again to resume)"
     survive_closed_output("standard output was closed; the comparison continues without it")
     with stopped_by_signals(lambda: kept):
-        failed = _go(comparison, console, wanted)
+        failed = _go(comparison, console, wanted, partial(own.note_variants, experiments))
     compared = variants({name: runs for name, runs in comparison.results().items() if runs})
     if failed is not None and not compared:
         raise failed
     about = _remarks(compared, comparison)
+    own.note_variants(experiments)
     found = _write(compared, comparison, console, target, about, own)
     console.print(_draw(compared, comparison, figure, about, own), soft_wrap=True)
     console.print(f"tables and runs: {comparison.out}", soft_wrap=True)
@@ -156,32 +163,56 @@ def _check_target(target: float, experiments: Iterable[Experiment]) -> None:
             raise ConfigError(f"--target {rule}, got {target:g}")
 
 
-def _planned(
+def _plan(
     experiments: dict[str, Experiment],
     seeds: tuple[int, ...],
-    name: str,
-    out: Path | None,
     data_dir: Path | None,
+    folder: Path,
+    *,
+    force: bool = False,
 ) -> Comparison:
-    """The comparison in the folder that is wanted, or in the first of ours that can take it."""
+    """The comparison in a folder; one that has the tables of other variants is refused."""
+    from mmfl.cli.own_files import OwnFiles
     from mmfl.comparison import Comparison, OtherRunError
 
-    if out is not None:
-        return Comparison(experiments, seeds, out, data_dir=data_dir)
+    other = OwnFiles(folder, force=force).describe_other(experiments)
+    if other and not force:
+        raise OtherRunError(
+            f"{str(folder)!r} {other}; choose another folder, or replace its tables with --force"
+        )
+    return Comparison(experiments, seeds, folder, data_dir=data_dir)
+
+
+def _find_folder(plan: Callable[[Path], Comparison], name: str) -> Comparison:
+    """The comparison in the first folder of ours that can take it."""
+    from mmfl.comparison import OtherRunError
+
     number = 1
     while True:
         folder = Path("runs") / f"{name}-compare{'' if number == 1 else f'-{number}'}"
         try:
-            return Comparison(experiments, seeds, folder, data_dir=data_dir)
+            return plan(folder)
         except OtherRunError as error:
             if number >= 999:
                 raise
-            complain(f"skipping {folder}: {error}")
+            complain(f"skipping {folder}: {str(error).partition('; choose another folder')[0]}")
             number += 1
 
 
-def _go(comparison: Comparison, console: Console, jobs: Jobs) -> SweepError | None:
-    """Run what is missing, and show how far it is; what is to be said of runs that failed."""
+def _go(
+    comparison: Comparison, console: Console, jobs: Jobs, note: Callable[[], None]
+) -> SweepError | None:
+    """Run what is missing, and show how far it is; what is to be said of runs that failed.
+
+    Args:
+        comparison: What to run.
+        console: Where to show it.
+        jobs: How many runs at the same time.
+        note: Is called once runs are stored in the folder; before that it is left as it is.
+    """
+    from mmfl.comparison import Step
+
+    noted = False
     number = comparison.jobs(jobs)
     kept = sum(run.done for run in comparison.runs)
     if kept:
@@ -193,6 +224,9 @@ def _go(comparison: Comparison, console: Console, jobs: Jobs) -> SweepError | No
     with closing(comparison.go(number)) as steps, CompareView(comparison, console) as view:
         try:
             for run, event in steps:
+                if isinstance(event, Step) and not noted:
+                    noted = True
+                    note()
                 view.show(run, event)
         except SweepError as error:
             return error

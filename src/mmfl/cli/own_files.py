@@ -1,8 +1,8 @@
 """Files that a command may write again and again, since it knows which of them are its own.
 
-`mmfl-compare.json` in a comparison's folder has the SHA-256 of the tables and pictures that were
-written. A file that has none of these hashes is the user's, or was changed since: it is replaced
-only with --force.
+`mmfl-compare.json` in a comparison's folder has the names of the variants, and the SHA-256 of the
+tables and pictures that were written. A file that has none of these hashes is the user's, or was
+changed since: it is replaced only with --force. So are the tables of other variants.
 """
 
 from __future__ import annotations
@@ -10,17 +10,41 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mmfl.errors import StoreError
-from mmfl.system.files import hash_file, read_file, write_file
+from mmfl.system.files import hash_file, is_folder, read_file, write_file
 
 __all__ = ["OwnFiles"]
 
 RECORD = "mmfl-compare.json"
 _LIMIT = 1 << 20
+_TABLES = 1 << 26
+_UNREADABLE = (OSError, ValueError, AttributeError, TypeError, KeyError, RecursionError)
 _ABOUT = {"mmfl": "files of a comparison", "format": 1}
+_NAMED = 3
+"""How many variants a sentence names."""
+
+
+@dataclass
+class _Record:
+    """What `mmfl-compare.json` says.
+
+    Attributes:
+        hashes: From files to the hashes of what was written into them.
+        variants: The variants' names; None if that is not known.
+    """
+
+    hashes: dict[str, list[str]] = field(default_factory=dict)
+    variants: list[str] | None = None
+
+    @property
+    def content(self) -> bytes:
+        """The file's content."""
+        variants = {} if self.variants is None else {"variants": self.variants}
+        return f"{json.dumps(_ABOUT | variants | {'sha256': self.hashes}, indent=1)}\n".encode()
 
 
 class OwnFiles:
@@ -37,9 +61,31 @@ class OwnFiles:
 
     def check(self, paths: Iterable[Path]) -> None:
         """Refuse files that are there and not ours."""
-        known = self._read()
+        known = self._read().hashes
         for path in paths:
             self._check(path, _hash(path), known)
+
+    def describe_other(self, variants: Collection[str]) -> str:
+        """What a folder holds whose tables have other variants than these, as a clause; else "".
+
+        Tables may get more variants: nothing is lost then.
+        """
+        if not is_folder(self._folder):
+            return ""
+        names = self._read().variants
+        names = self._read_names() if names is None else names
+        if all(name in variants for name in names):
+            return ""
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        listed = ", ".join(map(repr, names[:_NAMED]))
+        return f"holds another comparison (of {listed}{more})"
+
+    def note_variants(self, variants: Iterable[str]) -> None:
+        """Record whose tables these are, or will be."""
+        record, names = self._read(), list(variants)
+        if record.variants != names:
+            record.variants = names
+            self._write(self._record, record.content)
 
     @property
     def recorded(self) -> bool:
@@ -48,21 +94,25 @@ class OwnFiles:
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file, or replace it if it is ours; one with the same content becomes ours."""
-        known, old, new = self._read(), _hash(path), hashlib.sha256(content).hexdigest()
+        record, old, new = self._read(), _hash(path), hashlib.sha256(content).hexdigest()
+        known = record.hashes
         if old != new:
             self._check(path, old, known)
         key = self._key(path)
         # Before the file, and with the hash of what is replaced: it is ours at any moment.
         hashes = sorted({new, *(one for one in known.get(key, []) if one == old)})
+        if known.get(key) != hashes:
+            known[key] = hashes
+            self._write(self._record, record.content, about=path)
+        if old != new:
+            self._write(path, content)
+
+    def _write(self, path: Path, content: bytes, about: Path | None = None) -> None:
         try:
-            if known.get(key) != hashes:
-                known[key] = hashes
-                text = json.dumps(_ABOUT | {"sha256": known}, indent=1)
-                write_file(self._record, f"{text}\n".encode())
-            if old != new:
-                write_file(path, content)
+            write_file(path, content)
         except OSError as error:
-            raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
+            name = str(about or path)
+            raise StoreError(f"cannot write {name!r}: {error.strerror}") from None
 
     def _check(self, path: Path, there: str | None, known: dict[str, list[str]]) -> None:
         if self._force or there is None or there in known.get(self._key(path), ()):
@@ -76,19 +126,29 @@ class OwnFiles:
         """A file in the folder by its name, so that the folder can be moved."""
         return path.name if path.parent == self._folder else os.path.realpath(path)
 
-    def _read(self) -> dict[str, list[str]]:
-        """From files to the hashes of what was written into them."""
+    def _read(self) -> _Record:
+        """What the folder's list says; nothing if there is none."""
         try:
             found = json.loads(read_file(self._record, limit=_LIMIT))
             if found.items() >= _ABOUT.items():
-                return {str(name): list(hashes) for name, hashes in found["sha256"].items()}
+                hashes = {str(name): list(hashes) for name, hashes in found["sha256"].items()}
+                names = found.get("variants")
+                return _Record(hashes, None if names is None else list(map(str, names)))
         except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, AttributeError, TypeError, KeyError, RecursionError):
+            return _Record()
+        except _UNREADABLE:
             pass
         if self._force:
-            return {}
+            return _Record()
         raise StoreError(f"{str(self._record)!r} is not a file of mmfl compare; move it")
+
+    def _read_names(self) -> list[str]:
+        """The variants of the tables of an older version, whose list has no names."""
+        try:
+            found = json.loads(read_file(self._folder / "comparison.json", limit=_TABLES))
+            return [str(variant["name"]) for variant in found["variants"]]
+        except _UNREADABLE:
+            return []
 
 
 def _hash(path: Path) -> str | None:

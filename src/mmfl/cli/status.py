@@ -28,11 +28,7 @@ def status(
     """
     from mmfl.runs import Run
 
-    try:
-        run = Run.load(folder, damaged=True)
-    except StoreError:
-        _refuse_comparison(folder)
-        raise
+    run = Run.load(folder, damaged=True)
     if json:
         typer.echo(run.to_json())
     else:
@@ -43,15 +39,6 @@ def status(
         )
         complain(str(damage))
         raise typer.Exit(1)
-
-
-def _refuse_comparison(folder: Path) -> None:
-    """Say which runs there are, if the folder is one of `mmfl compare`."""
-    one = min(folder.glob("*/seed-*/run.sqlite"), default=None)
-    if one is not None and not (folder / "run.sqlite").exists():
-        raise StoreError(
-            f"{str(folder)!r} is a comparison; name one of its runs, such as {one.parent}"
-        )
 
 
 def _show(run: Run, folder: Path) -> None:

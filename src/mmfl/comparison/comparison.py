@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import re
 import warnings
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -25,13 +26,24 @@ from mmfl.comparison.planned import (
     firsts,
     holds,
     name_error,
+    refuse_other_seeds,
 )
 from mmfl.comparison.pool import Jobs, jobs_for, sweep
 from mmfl.comparison.series import Series
 from mmfl.errors import InputError, MmflError, MmflWarning, SweepError
-from mmfl.experiment import Experiment, check_experiment
+from mmfl.experiment import Experiment, check_experiment, hash_own_code
 from mmfl.objectives import METRICS
-from mmfl.runs import Run, check_folder, environment_now, made_with, mixed, mixture
+from mmfl.runs import (
+    DATABASE,
+    Run,
+    changed_code,
+    check_folder,
+    environment_now,
+    is_marked,
+    made_with,
+    mixed,
+    mixture,
+)
 from mmfl.system.files import exists, is_folder
 
 __all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare"]
@@ -65,8 +77,8 @@ class Comparison:
                 compared with. Their seeds are not used.
             seeds: Each variant is run once with each.
             out: The folder for all runs. What it holds already and is finished is kept, if it is
-                of these experiments, of this data and of the same files. (Code of yours is not
-                looked into.) Runs of another version or processor are kept with a warning.
+                of these experiments, of this data and of the same files. Runs of another version,
+                another processor or other code of yours are kept with a warning.
             data_dir: Folder of npz files; by default what MMFL_DATA says.
         """
         if not experiments or not seeds:
@@ -81,8 +93,12 @@ class Comparison:
         check_folder(self.out)
         if exists(self.out) and not is_folder(self.out):
             raise InputError(f"{str(out)!r} is a file; choose a folder for the runs")
+        if is_marked(self.out) or exists(self.out / DATABASE):
+            raise OtherRunError(f"{str(out)!r} is the directory of a run; choose another folder")
         self._data_dir = None if data_dir is None else Path(data_dir)
-        hashes = Hashes(self._data_dir)
+        for name, variant in experiments.items():
+            refuse_other_seeds(self.out / slugs[name], variant, set(seeds))
+        hashes, now = Hashes(self._data_dir), _made_now(experiments)
         runs, kept = [], []
         for seed in dict.fromkeys(seeds):
             for name, variant in experiments.items():
@@ -95,13 +111,15 @@ class Comparison:
                 except (BusyRunError, DamagedRunError) as error:
                     runs.append(dataclasses.replace(run, damage=name_error(run, error)))
                     continue
-                kept += [] if found is None else [found.made_with]
+                if found is not None:
+                    kept.append((found.made_with, now[name]))
                 runs.append(dataclasses.replace(run, done=found is not None))
         self.runs = tuple(runs)
         self.failed = self._damaged()
         self._told: set[str] = set()
-        missing = sum(run.missing for run in runs)
-        self._warn_of([*kept, *[made_with(environment_now())] * missing])
+        self._warn_of_code([changed_code(*both) for both in kept])
+        missing = [now[run.variant] for run in runs if run.missing]
+        self._warn_of([*(made for made, _ in kept), *missing])
 
     def _damaged(self) -> dict[tuple[str, int], Exception]:
         """The runs that were damaged before, as `failed` has them."""
@@ -181,6 +199,15 @@ class Comparison:
         self._warn_of([run.made_with for runs in found.values() for run in runs.values()])
         return found
 
+    def _warn_of_code(self, changed: Sequence[Sequence[str]]) -> None:
+        """Warn of code that has changed since runs were made that are kept, given for each run."""
+        counts = Counter(name for names in changed for name in names)
+        for name, count in counts.items():
+            self._told.add(name)
+            runs = "1 finished run, which is" if count == 1 else f"{count} finished runs, which are"
+            said = f"the {name} has changed since {runs} kept; to run the new code, choose another"
+            warnings.warn(f"{str(self.out)!r}: {said} folder", MmflWarning, stacklevel=3)
+
     def _warn_of(self, runs: Sequence[Mapping[str, str]]) -> None:
         """Warn, once for each kind, if runs were not made with the same versions and processor."""
         for name, counts in mixed(runs).items():
@@ -213,6 +240,15 @@ def compare(
     for _ in comparison.go(jobs):
         pass
     return comparison.results()
+
+
+def _made_now(experiments: Mapping[str, Experiment]) -> dict[str, dict[str, str]]:
+    """By variant: what a run that starts now would be made with, as far as is known before."""
+    here = environment_now()
+    return {
+        name: made_with(here | {"code": hash_own_code(experiment.resolved())})
+        for name, experiment in experiments.items()
+    }
 
 
 def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mmfl.config import dump
 from mmfl.errors import MmflError, StoreError, one_line
-from mmfl.experiment import DataCache, Experiment, differences, read_stored
+from mmfl.experiment import DataCache, Experiment, describe_change, differences, read_stored
 from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
-from mmfl.system.files import exists
+from mmfl.system.files import exists, is_folder, list_folder
 from mmfl.system.memory import ran_out
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "firsts",
     "holds",
     "name_error",
+    "refuse_other_seeds",
 ]
 
 
@@ -153,10 +156,7 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
         raise DamagedRunError(f"{error}; it is left as it is") from None
     if found.status == "running":
         raise busy
-    if differences(_read_stored(folder), dump(experiment.resolved())):
-        raise OtherRunError(
-            f"{str(folder)!r} holds a run of another experiment; choose another folder"
-        )
+    _refuse_other_experiment(folder, experiment)
     if found.status != "finished":
         return None
     ours = hashes.of(experiment)
@@ -170,6 +170,36 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
             "now; choose another folder"
         )
     return found
+
+
+def refuse_other_seeds(folder: Path, experiment: Experiment, seeds: Collection[int]) -> None:
+    """Refuse a variant's folder if it holds another experiment with a seed that is not wanted now.
+
+    Args:
+        folder: Holds the runs of a variant.
+        experiment: The variant's.
+        seeds: Those that are wanted; `holds` looks at their runs.
+    """
+    if not is_folder(folder):
+        return
+    for path in sorted(list_folder(folder)):
+        name = re.fullmatch(r"seed-(\d{1,18})", path.name)
+        if name is None or int(name[1]) in seeds or unsigned(path):
+            continue
+        with suppress(DamagedRunError):  # it is left as it is, and out of the tables
+            _refuse_other_experiment(path, dataclasses.replace(experiment, seed=int(name[1])))
+            return  # the others were compared with this one
+
+
+def _refuse_other_experiment(folder: Path, experiment: Experiment) -> None:
+    """Refuse a folder with a run of another experiment; the first thing that differs is named."""
+    changed = differences(_read_stored(folder), dump(experiment.resolved()))
+    for key, (was, now) in changed.items():
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        raise OtherRunError(
+            f"{str(folder)!r} holds a run of another experiment: "
+            f"{describe_change(key, was, now)}{more}; choose another folder"
+        )
 
 
 def _what(name: str, experiment: Experiment) -> str:

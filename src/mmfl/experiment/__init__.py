@@ -5,9 +5,10 @@ from mmfl.experiment.engines import ENGINES, Engine, EngineConfig, Ids, Inline, 
 from mmfl.experiment.experiment import Experiment, check_experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
-from mmfl.experiment.identity import differences
+from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
+from mmfl.experiment.own_code import hash_own_code
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -46,8 +47,10 @@ __all__ = [
     "Task",
     "Weighed",
     "check_experiment",
+    "describe_change",
     "differences",
     "fits_batched",
+    "hash_own_code",
     "job_needs",
     "model_needs",
     "read_stored",

@@ -6,6 +6,7 @@ result, the engine and the checkpoints, is left out of every comparison.
     decisive_table      all that decides the result (`Experiment.digest`, `Experiment.lineage`)
     engine_table        the part that an engine depends on (`Experiment.world`)
     differences         the keys in which two tables differ
+    describe_change     one of them, in words
 
 `mmfl.experiment.stored` reads the table of a stored experiment.
 """
@@ -18,7 +19,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mmfl.config import dump
+from mmfl.config import dump, short
 from mmfl.experiment.parts import LocalOverride
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "decisive_table",
+    "describe_change",
     "differences",
     "engine_table",
     "hash_table",
@@ -70,6 +72,12 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
         for key in keys
         if old.get(key) != new.get(key) and key.partition(".")[0] not in ASIDE
     }
+
+
+def describe_change(key: str, was: Any, now: Any) -> str:
+    """A key and its two values, as `differences` has them, in words."""
+    old = "was not set" if was is None else f"was {short(was)}"
+    return f"{key} {old} and is now {'not set' if now is None else short(now)}"
 
 
 def _task_order(table: Mapping[str, Any]) -> dict[str, Any]:

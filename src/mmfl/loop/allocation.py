@@ -13,8 +13,8 @@ from mmfl.allocate import Assignment, Assignments, View, first_fault
 from mmfl.config.messages import short
 from mmfl.errors import EngineError
 from mmfl.exchange import Address, Job
-from mmfl.loop.own_code import own_code
 from mmfl.loop.population import Population
+from mmfl.loop.rule_errors import rule_errors
 from mmfl.loop.state import State
 from mmfl.rng import stream
 
@@ -48,7 +48,7 @@ def allocate_clients(
     )
     rng = stream(experiment.seed, "allocate", t)
     who = f"the allocator {experiment.allocator!r}"
-    with own_code("allocator", experiment.allocator):
+    with rule_errors("allocator", experiment.allocator):
         answer: Any = experiment.allocator.allocate(view, state.allocator, rng=rng)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise EngineError(f"{who} must return (assignments, state), got {short(answer)}")

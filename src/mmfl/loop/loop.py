@@ -18,9 +18,9 @@ from mmfl.experiment import check_experiment
 from mmfl.loop.allocation import allocate_clients, make_jobs
 from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
-from mmfl.loop.own_code import own_code
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_left_out
+from mmfl.loop.rule_errors import rule_errors
 from mmfl.loop.scoring import evaluate_tasks, score_tasks
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
@@ -86,10 +86,8 @@ def _round(
     start = perf_counter()
     tasks = engine.federation.tasks
     active = population.active(t, state.offenders)  # line 3: m = C x K clients are active
-    view, assignments, allocator = allocate_clients(
-        t, experiment, population, active, state
-    )  # lines 4-5
-
+    # lines 4-5
+    view, assignments, allocator = allocate_clients(t, experiment, population, active, state)
     jobs = make_jobs(experiment, population, view, assignments, state)
     gate = open_gate(
         engine,
@@ -102,12 +100,12 @@ def _round(
     )
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
-        with own_code("aggregator", experiment.aggregator):
+        with rule_errors("aggregator", experiment.aggregator):
             params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
                 state.params[task], updates, state.difficulty[task], state.aggregator[task]
             )
     for weights in params.values():
-        weights.flat.flags.writeable = False  # a state that was yielded is the next round's base
+        weights.flat.flags.writeable = False  # nobody changes a state
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
     if experiment.quarantine is not None:

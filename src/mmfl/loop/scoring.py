@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
-from mmfl.loop.own_code import own_code
+from mmfl.loop.rule_errors import rule_errors
 from mmfl.objectives import Measured, Metric
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def score_tasks(
     difficulty = dict(state.difficulty)
     for task, measured in seen.items():
         others = [f for name, f in state.difficulty.items() if name != task]
-        with own_code("score", experiment.score):
+        with rule_errors("score", experiment.score):
             f = float(experiment.score.difficulty(measured, experiment.task(task)))
         difficulty[task] = _make_safe(f, others)
     return difficulty, seen, failures, injection.faults

@@ -5,7 +5,15 @@ from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.lock import lives
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names
-from mmfl.runs.environment import environment_now, inexact, made_with, mixed, mixture, sessions
+from mmfl.runs.environment import (
+    changed_code,
+    environment_now,
+    inexact,
+    made_with,
+    mixed,
+    mixture,
+    sessions,
+)
 from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.profiling import Profile, profile, timed_rounds
 from mmfl.runs.result import Run, no_nan
@@ -22,6 +30,7 @@ __all__ = [
     "StoredRecruitment",
     "StoredRounds",
     "TaskTurns",
+    "changed_code",
     "check_folder",
     "check_names",
     "clear_beginning",

@@ -20,6 +20,7 @@ from mmfl.system.files import read_text
 
 __all__ = [
     "as_json",
+    "changed_code",
     "differences",
     "environment_now",
     "import_folders",
@@ -37,17 +38,27 @@ _NUMERICS = {
     "settings": "settings",
 }
 
+_CODE = "code of "
+"""What the names of the user's modules begin with in `made_with`."""
+
+_DIGITS = 12
+"""How many digits of a hash tell code apart, and are shown."""
+
 
 def as_json(table: Mapping[str, Any]) -> bytes:
     """A file of JSON, for people too."""
     return f"{json.dumps(table, indent=2)}\n".encode()
 
 
-def environment_now(numerics: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+def environment_now(
+    numerics: Mapping[str, str] = MappingProxyType({}),
+    code: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Versions, machine, command and time.
 
     Args:
         numerics: What the engine computes with.
+        code: From the user's modules to the SHA-256 of their files.
     """
     versions = {}
     for name in ("mmfl", "torch", "numpy", "pydantic", "safetensors"):
@@ -65,6 +76,7 @@ def environment_now(numerics: Mapping[str, str] = MappingProxyType({})) -> dict[
         "processor": _processor(),
         "cores": os.cpu_count(),
         "numerics": dict(numerics),
+        "code": dict(code),
         "path": import_folders(),
     }
 
@@ -81,9 +93,12 @@ def sessions(environment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def made_with(session: Mapping[str, Any]) -> dict[str, str]:
     """What the bits of a session's rounds depend on besides the experiment, as far as is known.
 
-    From "mmfl", "torch", "numpy", "CPU capability", ... to what was used.
+    From "mmfl", "torch", "numpy", "CPU capability", ... to what was used; from "code of MODULE" to
+    the first digits of its SHA-256.
     """
     versions, numerics = session.get("versions"), session.get("numerics")
+    code = session.get("code")
+    own = code if isinstance(code, Mapping) else {}
     tables = [
         (versions, {name: name for name in ("mmfl", "torch", "numpy")}),
         (numerics, _NUMERICS),
@@ -95,12 +110,17 @@ def made_with(session: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(table, Mapping)
         for name, called in names.items()
         if name in table
-    }
+    } | {f"{_CODE}{one_line(name)}": one_line(digest)[:_DIGITS] for name, digest in own.items()}
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """The names of what two sessions were made with that both know and that differs."""
     return [name for name in one if name in other and one[name] != other[name]]
+
+
+def changed_code(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What differs, as "code of MODULE", in the user's code that two sessions were made with."""
+    return [name for name in differences(was, now) if name.startswith(_CODE)]
 
 
 def inexact(environment: Mapping[str, Any]) -> str:

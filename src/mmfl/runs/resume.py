@@ -17,9 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmfl.config import dump, short
+from mmfl.config import dump
 from mmfl.errors import MmflWarning, StoreError
-from mmfl.experiment import Experiment, differences, read_stored
+from mmfl.experiment import (
+    Experiment,
+    describe_change,
+    differences,
+    hash_own_code,
+    read_stored,
+)
 from mmfl.loop import State
 from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import CheckpointStore
@@ -91,7 +97,8 @@ class ResumableRun:
                 store.restate(state)
             store.note(checkpoint=found.name if self.experiment.checkpoints.keep else "")
             checkpoints.forget_after(state.round, noted)
-            self._rewrite(store, state.round, environment_now(engine.numerics()))
+            code = hash_own_code(self.experiment)
+            self._rewrite(store, state.round, environment_now(engine.numerics(), code))
             stack.pop_all()
         return store, state
 
@@ -259,9 +266,7 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experim
         changed.pop("rounds", None)
     if not changed:
         return
-    listed = ", ".join(
-        f"{key} {_was(old)} and is now {_is(new)}" for key, (old, new) in changed.items()
-    )
+    listed = ", ".join(describe_change(key, was, now) for key, (was, now) in changed.items())
     may = "only rounds may be increased"
     if experiment.plans_ahead:
         may = "not even rounds may be increased: this allocator plans by them"
@@ -269,14 +274,6 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experim
         f"{str(folder)!r} cannot be resumed with a changed experiment: {listed} ({may})"
         "; choose another folder"
     )
-
-
-def _was(value: Any) -> str:
-    return "was not set" if value is None else f"was {short(value)}"
-
-
-def _is(value: Any) -> str:
-    return "not set" if value is None else short(value)
 
 
 def _warn(sentence: str) -> None:

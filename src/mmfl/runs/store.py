@@ -3,8 +3,8 @@
     mmfl-run.json         says that this is a run directory; written first (`mmfl.runs.directory`)
     experiment.toml       the resolved experiment
     environment.json      versions, machine, what training is computed with, command, time of the
-                          start, SHA-256 of the data and of files that the experiment names; the
-                          same of each time that the run was resumed
+                          start, SHA-256 of the data and of files and modules that the experiment
+                          names; the same of each time that the run was resumed
     run.sqlite            see `mmfl.runs.schema`, `mmfl.runs.auction` and `mmfl.runs.faults`
     checkpoints/          see `mmfl.runs.checkpoints`
     models/<task>.safetensors     the final weights
@@ -27,7 +27,7 @@ from typing import Any
 
 from mmfl.errors import StoreError
 from mmfl.exchange import Params
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, hash_own_code
 from mmfl.loop import RoundRecord, State
 from mmfl.runs.checkpoints import model_file, sync_folder, write_whole
 from mmfl.runs.database import (
@@ -108,7 +108,8 @@ class RunStore:
             numerics: What the engine computes with.
         """
         refuse_taken(folder)
-        environment = environment_now(numerics or {}) | {"data": dict(data or {})}
+        environment = environment_now(numerics or {}, hash_own_code(experiment))
+        environment["data"] = dict(data or {})
         first = {
             "experiment.toml": experiment.to_toml().encode(),
             "environment.json": as_json(environment),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from mmfl.errors import StoreError
@@ -47,10 +48,26 @@ def refuse_link(place: Path, shown: Path) -> None:
 def no_run(folder: Path, lacks: str) -> StoreError:
     """The error for a path that leads to no run: a run directory has the file `lacks`."""
     if is_folder(folder):
+        one = _find_compared(folder, lacks)
+        if one is not None:
+            return StoreError(
+                f"{str(folder)!r} is a comparison; name one of its runs, such as {one}"
+            )
         return StoreError(f"{str(folder)!r} holds no run (it has no {lacks})")
     if exists(folder):
         return StoreError(f"{str(folder)!r} is a file, not a run directory")
     return StoreError(f"{str(folder)!r} does not exist")
+
+
+def _find_compared(folder: Path, lacks: str) -> Path | None:
+    """The first run in a folder of `mmfl compare`; None if the folder is not one."""
+    with suppress(OSError):
+        for variant in sorted(filter(is_folder, list_folder(folder))):
+            runs = [run for run in list_folder(variant) if run.name.startswith("seed-")]
+            found = [run for run in runs if exists(run / lacks)]
+            if found:
+                return min(found)
+    return None
 
 
 def free_folder(wanted: Path) -> Path:

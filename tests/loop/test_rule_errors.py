@@ -49,8 +49,11 @@ class Exiting:
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ("exits", "the allocator Wrong(how='exits') failed: SystemExit: 0 (test_own_code.py, line"),
-        ("raises", "failed: BrokenPipeError: [Errno 32] Broken pipe (test_own_code.py, line"),
+        (
+            "exits",
+            "the allocator Wrong(how='exits') failed: SystemExit: 0 (test_rule_errors.py, line",
+        ),
+        ("raises", "failed: BrokenPipeError: [Errno 32] Broken pipe (test_rule_errors.py, line"),
         ("is rough", "failed: IndexError: index 5 is out of bounds"),
         ("forgets the state", "must return (assignments, state), got Assignments("),
         ("has no probabilities", "its assignments as (client, task, probability) each, got [("),
@@ -65,7 +68,9 @@ def test_an_allocator_that_fails_is_one_sentence(small, how, sentence):
 
 def test_a_score_that_ends_the_program_is_one_sentence(small):
     said = one_line(EngineError, lambda: list(mmfl.rounds(replace(small, score=Exiting()))))
-    assert said.startswith("the score Exiting() failed: SystemExit: enough (test_own_code.py, line")
+    assert said.startswith(
+        "the score Exiting() failed: SystemExit: enough (test_rule_errors.py, line"
+    )
 
 
 def test_an_error_that_is_none_of_the_users_stays_as_it_is(small, monkeypatch):

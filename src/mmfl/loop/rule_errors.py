@@ -10,13 +10,13 @@ from pathlib import Path
 
 from mmfl.errors import EngineError, MmflError
 
-__all__ = ["own_code"]
+__all__ = ["rule_errors"]
 
 _MMFL = str(Path(__file__).resolve().parent.parent)
 
 
 @contextmanager
-def own_code(what: str, rule: object) -> Iterator[None]:
+def rule_errors(what: str, rule: object) -> Iterator[None]:
     """Turn an error in a user's rule, `sys.exit` included, into an `EngineError`.
 
     An error in a rule of ours, or in no code of the user's at all, is a defect of mmfl or of a

@@ -1,0 +1,139 @@
+"""A user's module that is edited: what was made with the old code is told from what is new."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import warnings
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+import mmfl
+from mmfl import Experiment, Run
+from mmfl.comparison import Comparison, compare
+from mmfl.errors import MmflWarning
+from mmfl.runs import stored_rounds
+from support.experiments import write_small
+from support.rewriting import rewrite
+
+MODULE = "softmax_of_a_user"
+OLD = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Softmax:
+    def allocate(self, view, state, *, rng):
+        return [(client, 0, 1.0) for client in view.clients.tolist()], state
+"""
+NEW = f"{OLD}\n# edited\n"
+TEXT = write_small(top="rounds = 2", local="steps = 1")
+
+
+@pytest.fixture(autouse=True)
+def _module(tmp_path, monkeypatch):
+    Path(f"{MODULE}.py").write_text(OLD)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it knows a file by its second
+    yield
+    sys.modules.pop(MODULE, None)
+
+
+def load(*sets: str) -> Experiment:
+    """The experiment, as a process has it that has just started."""
+    sys.modules.pop(MODULE, None)
+    importlib.invalidate_caches()
+    own = [f"allocator={MODULE}:Softmax", "checkpoints.rounds=1", *sets]
+    return Experiment.from_toml(TEXT, sets=own, allow_imports=True)
+
+
+def short(code: str) -> str:
+    return sha256(code.encode()).hexdigest()[:12]
+
+
+def edit() -> None:
+    Path(f"{MODULE}.py").write_text(NEW)
+
+
+def test_the_hash_of_a_module_that_the_experiment_names_is_recorded():
+    run = mmfl.run(load(), "run")
+    stored = json.loads(Path("run/environment.json").read_text())
+    assert stored["code"] == {MODULE: sha256(OLD.encode()).hexdigest()}
+    assert run.made_with[f"code of {MODULE}"] == short(OLD)
+    edit()
+    again = mmfl.run(load(), "again")
+    assert again.made_with[f"code of {MODULE}"] == short(NEW)
+    assert again.fingerprint == run.fingerprint
+
+
+def test_a_process_that_imported_a_module_before_the_edit_runs_the_old_code():
+    experiment = load()
+    mmfl.run(experiment, "run")
+    edit()
+    assert mmfl.run(experiment, "again").made_with[f"code of {MODULE}"] == short(OLD)
+    importlib.reload(sys.modules[MODULE])
+    assert mmfl.run(experiment, "new").made_with[f"code of {MODULE}"] == short(NEW)
+
+
+@pytest.mark.parametrize("lost", ["__main__", "no file", "removed"])
+def test_what_has_no_file_is_left_out(monkeypatch, lost):
+    experiment = load()
+    if lost == "__main__":
+        module = sys.modules["__main__"]
+        monkeypatch.setattr(type(experiment.allocator), "__module__", "__main__")
+        own = type(experiment.allocator)
+        monkeypatch.setattr(module, "Softmax", own, raising=False)
+    elif lost == "no file":
+        monkeypatch.delattr(sys.modules[MODULE], "__file__")
+    else:
+        Path(f"{MODULE}.py").unlink()
+    mmfl.run(experiment, "run")
+    assert json.loads(Path("run/environment.json").read_text())["code"] == {}
+
+
+def test_resumed_with_edited_code_it_is_warned_of_and_marked():
+    with stored_rounds(load(), "run") as rounds:
+        next(rounds)
+    edit()
+    with pytest.warns(MmflWarning, match="may end with other bits") as caught:
+        run = mmfl.run(load(), "run", resume=True)
+    assert len(caught) == 1
+    name = f"code of {MODULE}"
+    assert run.inexact == (
+        f"begun with {name} {short(OLD)}, resumed after round 1 with {name} {short(NEW)}"
+    )
+
+
+def test_finished_runs_of_edited_code_are_kept_with_a_warning_that_names_the_module():
+    first = compare({"x": load()}, [0, 1], "out")
+    edit()
+    with pytest.warns(MmflWarning) as caught:
+        plan = Comparison({"x": load()}, [0, 1], "out")
+    start = f"'out': the code of {MODULE} has changed since"
+    advice = "to run the new code, choose another folder"
+    assert [str(warning.message) for warning in caught] == [
+        f"{start} 2 finished runs, which are kept; {advice}"
+    ]
+    assert plan.results() == first
+    with pytest.warns(MmflWarning) as caught:
+        more = compare({"x": load()}, [0, 2], "out")["x"]
+    assert [str(warning.message) for warning in caught] == [
+        f"{start} 1 finished run, which is kept; {advice}"
+    ]
+    made = [more[seed].made_with[f"code of {MODULE}"] for seed in (0, 2)]
+    assert made == [short(OLD), short(NEW)]
+
+
+def test_runs_of_an_older_version_say_nothing_of_their_code():
+    compare({"x": load()}, [0], "out")
+    path = Path("out/x/seed-0/environment.json")
+    table = json.loads(path.read_text())
+    del table["code"]
+    rewrite("out/x/seed-0", "environment.json", json.dumps(table))
+    assert f"code of {MODULE}" not in Run.load("out/x/seed-0").made_with
+    edit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(compare({"x": load()}, [0, 1], "out")["x"]) == 2
