@@ -66,7 +66,8 @@ class Engine(Protocol):
     def prepare(self, experiment: Experiment) -> None:
         """Serve this experiment from now on; what it shares with the last one is not done again.
 
-        An engine that cannot do that raises an `InputError`.
+        An engine that cannot do that raises an `InputError`. After any error it serves the last one
+        as before, or `federation` is another object: the round loop then prepares it again.
         """
         ...
 
