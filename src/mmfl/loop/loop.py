@@ -88,9 +88,8 @@ def _round(
     start = perf_counter()
     tasks = engine.federation.tasks
     active = population.active(t, state.offenders)  # line 3: m = C x K clients are active
-    view, assignments, allocator = allocate_clients(
-        t, experiment, population, active, state
-    )  # lines 4-5
+    # lines 4-5
+    view, assignments, allocator = allocate_clients(t, experiment, population, active, state)
 
     jobs = make_jobs(experiment, population, view, assignments, state)
     gate = open_gate(
@@ -107,8 +106,6 @@ def _round(
         params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
             state.params[task], updates, state.difficulty[task], state.aggregator[task]
         )
-    for weights in params.values():
-        weights.flat.flags.writeable = False  # a state that was yielded is the next round's base
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
     if experiment.quarantine is not None:
