@@ -30,7 +30,7 @@ class State:
 
     Attributes:
         round: t; 0 before the first.
-        params: Each task's weights w_s.
+        params: Each task's weights w_s, read-only from here on: the next round starts from them.
         versions: In how many rounds each task has trained.
         difficulty: f_s; NaN while unknown.
         measured: What was last measured on the test split when that was due (`evaluate.every`);
@@ -56,6 +56,10 @@ class State:
     stale: frozenset[str]
     lineage: str
     offenders: Offenders = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for weights in self.params.values():
+            weights.flat.flags.writeable = False
 
     @classmethod
     def first(cls, params: Mapping[str, Params], lineage: str) -> State:
