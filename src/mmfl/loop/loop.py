@@ -88,10 +88,6 @@ def _round(
     active = population.active(t, state.offenders)  # line 3: m = C x K clients are active
     # lines 4-5
     view, assignments, allocator = allocate_clients(t, experiment, population, active, state)
-        with rule_errors("aggregator", experiment.aggregator):
-            params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
-                state.params[task], updates, state.difficulty[task], state.aggregator[task]
-            )
     jobs = make_jobs(experiment, population, view, assignments, state)
     gate = open_gate(
         engine,
@@ -104,18 +100,10 @@ def _round(
     )
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
-<<<<<<< HEAD
         with rule_errors("aggregator", experiment.aggregator):
             params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
                 state.params[task], updates, state.difficulty[task], state.aggregator[task]
             )
-    for weights in params.values():
-        weights.flat.flags.writeable = False  # nobody changes a state
-=======
-        params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
-            state.params[task], updates, state.difficulty[task], state.aggregator[task]
-        )
->>>>>>> mend-b
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
     if experiment.quarantine is not None:

@@ -120,9 +120,8 @@ class RunStore:
             if made:
                 undo.callback(_try, calls.remove_folder, folder)
             mark = write_mark(folder, first)
-            undo.callback(
-                _try, partial(remove_beginning, mark=mark), folder
-            )  # from here on it is ours
+            # From here on it is ours.
+            undo.callback(_try, partial(remove_beginning, mark=mark), folder)
             sync_folder(folder.parent)
             lease = Lease(folder)
             undo.callback(lease.close)
