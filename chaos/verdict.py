@@ -36,12 +36,16 @@ def verdict(case: Case, found: Outcome) -> str:
         return f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
     if found.out:
         return "partial output"
-    if len(lines) != 1:
-        return "several lines" if lines else "silent"
-    sentence = lines[0].startswith("mmfl: ") and lines[0].isprintable()
-    if not sentence or len(lines[0]) > 1000:
+    if not lines:
+        return "silent"
+    if len(lines) > 1 and case.arguments[0] != "check":  # it lists every mistake, one a line
+        return "several lines"
+    if not all(line.startswith("mmfl: ") and line.isprintable() for line in lines):
         return "no sentence"
-    return "refused" if _located(case, lines[0].removeprefix("mmfl: ")) else "not located"
+    if max(map(len, lines)) > 1000:
+        return "no sentence"
+    located = all(_located(case, line.removeprefix("mmfl: ")) for line in lines)
+    return "refused" if located else "not located"
 
 
 def _foreign(line: str) -> bool:

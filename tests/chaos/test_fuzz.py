@@ -141,6 +141,13 @@ def test_a_located_sentence_passes(sentence):
     assert said(f"mmfl: {sentence}\n") == "refused"
 
 
+def test_only_check_lists_several_mistakes():
+    two = "mmfl: case.toml: clients\nmmfl: case.toml: a.b is not known\n"
+    assert said(two) == "refused"
+    auction = Case(("auction", "run", "case.toml"), "case.toml", b"", (), frozenset({"clients"}))
+    assert verdict(auction, Outcome(2, "", two, 0.1)) == "several lines"
+
+
 def test_a_valid_input_may_be_warned_of_in_our_words():
     assert said("", 0, "fine\n") == "valid"
     assert said("mmfl: warning: nobody trains a\n", 0, "fine\n") == "valid"
@@ -159,8 +166,7 @@ def test_a_valid_input_may_be_warned_of_in_our_words():
         ({"err": "case.toml: clients must be a table\n"}, "no sentence"),
         ({"err": "mmfl: case.toml: clients\x1b[31m\n"}, "no sentence"),
         ({"err": f"mmfl: case.toml: clients {'x' * 2000}\n"}, "no sentence"),
-        ({"err": "mmfl: case.toml: clients\nmmfl: case.toml: clients\n"}, "several lines"),
-        ({"err": "mmfl: warning: a\nmmfl: case.toml: clients\n"}, "several lines"),
+        ({"err": "mmfl: warning: a\nmmfl: case.toml: clients\n"}, "not located"),
         ({"err": ""}, "silent"),
         ({"err": "mmfl: case.toml: clients\n", "out": "task a: fine\n"}, "partial output"),
         ({"err": "mmfl: case.toml: clients\n", "left": ("runs",)}, "left files behind"),
@@ -169,7 +175,7 @@ def test_a_valid_input_may_be_warned_of_in_our_words():
         ({"err": "", "code": -9}, "signal 9"),
         ({"err": "", "code": 0}, "nothing was said"),
         ({"err": "Traceback (most recent call last):\n ...\nError\n", "code": 1}, "traceback"),
-        ({"err": "Usage: mmfl check\n\nError: no such option\n"}, "several lines"),
+        ({"err": "Usage: mmfl check\n\nError: no such option\n"}, "no sentence"),
     ],
 )  # fmt: skip
 def test_everything_else_is_a_failure(outcome, word):

@@ -84,8 +84,8 @@ def test_help_has_one_line_for_every_target():
     ("words", "command"),
     [
         (["test"], "/pytest -n 2"),
-        (["test", "K=auction"], "/pytest -n 2 -k 'auction'"),
-        (["test-all"], "/pytest -n 2 -m ''"),
+        (["test", "K=auction"], "--no-loadscope-reorder -k 'auction'"),
+        (["test-all"], "--no-loadscope-reorder -m ''"),
         (
             ["experiment-precision"],
             "/mmfl compare experiments/precision/precision.toml --out runs/",

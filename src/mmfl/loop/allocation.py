@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate import Assignment, Assignments, View, first_fault
-from mmfl.config.messages import short
+from mmfl.config import short
 from mmfl.errors import EngineError
 from mmfl.exchange import Address, Job
 from mmfl.loop.population import Population
