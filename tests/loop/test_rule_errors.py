@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import mmfl
 from mmfl import Experiment
+from mmfl.aggregate import Mean
 from mmfl.allocate import Uniform
 from mmfl.errors import DataError, EngineError
 from support.experiments import write_small
@@ -70,6 +72,22 @@ def test_a_score_that_ends_the_program_is_one_sentence(small):
     said = one_line(EngineError, lambda: list(mmfl.rounds(replace(small, score=Exiting()))))
     assert said.startswith(
         "the score Exiting() failed: SystemExit: enough (test_rule_errors.py, line"
+    )
+
+
+@dataclass(frozen=True)
+class Failing(Mean):
+    """`Mean`, but it cannot add."""
+
+    def aggregate(self, params, updates, difficulty, state):
+        raise ArithmeticError("no sum")
+
+
+def test_an_aggregator_that_fails_is_one_sentence(small):
+    said = one_line(EngineError, lambda: list(mmfl.rounds(replace(small, aggregator=Failing()))))
+    where = r"\(test_rule_errors.py, line \d+\)"
+    assert re.fullmatch(
+        rf"the aggregator Failing\(.*\) failed: ArithmeticError: no sum {where}", said
     )
 
 

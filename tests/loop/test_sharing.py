@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 import mmfl
-from mmfl.allocate import Uniform
 from mmfl.errors import EngineError
 from mmfl.experiment import Inline, Local
 from mmfl.runs import Run, stored_rounds
+from support.calling import Calling
 from support.helpers import one_line
 from support.waiting import wait_until_done_or_held
-
-
-@dataclass(frozen=True)
-class Calling:
-    """An allocator that does something while a round is computed."""
-
-    act: ClassVar[list[Callable[[], object]]] = []
-
-    def allocate(self, view: Any, state: Any, *, rng: Any) -> Any:
-        self.act[-1]()
-        return Uniform().allocate(view, state, rng=rng)
 
 
 @pytest.fixture

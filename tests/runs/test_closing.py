@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 import mmfl
-from mmfl.allocate import Uniform
 from mmfl.errors import EngineError
 from mmfl.runs import Run, stored_rounds
-
-
-@dataclass(frozen=True)
-class Calling:
-    """An allocator that does something while a round is computed."""
-
-    act: ClassVar[list[Callable[[], object]]] = []
-
-    def allocate(self, view: Any, state: Any, *, rng: Any) -> Any:
-        self.act[-1]()
-        return Uniform().allocate(view, state, rng=rng)
+from support.calling import Calling
 
 
 @pytest.fixture(params=["stored", "plain"])
