@@ -123,8 +123,8 @@ def attempts(recordings: Sequence[Recording], seed: str) -> Iterator[tuple[int, 
     """Numbers of recordings, and choices without end.
 
     First all cuts just before a sync, when most can be lost, and those at the end, in random order,
-    with the two clearest losses. Then all cuts in random order, those where it hurts more often, all else
-    random; then all again.
+    with the two clearest losses. Then all cuts in random order, those where it hurts more often,
+    all else random; then all again.
     """
     for which, recording in enumerate(recordings):
         events = recording.history.events
