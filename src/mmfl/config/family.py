@@ -9,17 +9,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
 from mmfl.config.messages import location, problem, sentence, sentences, short
 from mmfl.config.schema import family_schema
-from mmfl.errors import ConfigError, did_you_mean
+from mmfl.errors import ConfigError, MmflError, did_you_mean
+from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = ["Family", "dump", "parse"]
 
@@ -59,7 +61,8 @@ class Family:
         if value is None and self.optional:
             return None
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._check_member(value, type(value).__name__)
+            with _class_errors(type(value), type(value).__name__):
+                return self._check_member(value, type(value).__name__)
         if self._is_function(value):
             return self._wrap_function(get_import_path(value), {})
         bare = self._expand_bare(value)
@@ -70,7 +73,8 @@ class Family:
         cls = self._find_class(kind)
         if not isinstance(cls, type):
             return self._wrap_function(kind, table)
-        return self._check_member(_build(cls, table, bare=bare is not None), kind)
+        with _class_errors(cls, kind):
+            return self._check_member(_build(cls, table, bare=bare is not None), kind)
 
     def _expand_bare(self, value: object) -> dict[str, Any] | None:
         """The table that a bare number, text or list stands for; None if it is none of these."""
@@ -174,6 +178,20 @@ class Family:
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """One alternative for each way in which a member can be written."""
         return family_schema(self)
+
+
+@contextmanager
+def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
+    """Turn what a class of the user's raises while it makes a member into a mistake in `kind`."""
+    try:
+        yield
+    except (MmflError, PydanticCustomError, ValidationError):
+        raise
+    except BaseException as error:
+        pass_on(error)
+        if cls.__module__.partition(".")[0] == "mmfl":
+            raise
+        raise problem(f"{kind!r} cannot be made: {describe_error(error)}", "kind") from error
 
 
 def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from mmfl.config.messages import problem
+from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = [
     "OwnFunction",
@@ -78,8 +79,9 @@ def import_object(path: str) -> Any:
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except BaseException as error:
+        pass_on(error)
+        said = describe_error(error)
         if isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name)):
             said += "; put the module next to the experiment file, or add its folder to PYTHONPATH"
         raise problem(f"cannot import {path!r}: {said}", "kind") from error

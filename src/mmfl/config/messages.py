@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from mmfl.errors import did_you_mean, plural
+from mmfl.errors import did_you_mean, plural, text_of
 
 __all__ = ["location", "problem", "sentence", "sentences", "short"]
 
@@ -80,7 +80,7 @@ def _rule(error: Any, root: type) -> str:
     if kind == "problem":
         return str(error["msg"])
     if kind == "value_error":
-        return str(error["ctx"]["error"])
+        return text_of(error["ctx"]["error"])
     rule = re.sub(r"^(Input|String|Tuple|List|Value) should ", "", error["msg"])
     rule = f"be {_WORDS[kind]}" if kind in _WORDS else rule
     rule = rule.replace(" after validation", "")
