@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,8 @@ def allocate_clients(
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise EngineError(f"{who} must return (assignments, state), got {short(answer)}")
     given, after = answer
-    with guard_part("allocator", experiment.allocator):  # it may have returned a generator
+    with guard_part("allocator", experiment.allocator):
+        given = list(given) if isinstance(given, Iterator) else given  # code of its own, too
         assignments = given if isinstance(given, Assignments) else _pack(who, given)
     fault = first_fault(assignments, view)
     if fault is not None:
