@@ -17,11 +17,19 @@ from torch.nn.modules import module as torch_module
 __all__ = ["USUAL", "change_settings", "read_settings"]
 
 _SMALLEST = 5e-324
-_PRECISIONS = (("generic", "all"), *(("mkldnn", op) for op in ("all", "matmul", "conv", "rnn")))
+_PRECISIONS = (("generic", "all"), *(("mkldnn", op) for op in ("matmul", "conv", "rnn")))
+_IEEE = ["none"] * len(_PRECISIONS)
 _HOOKS: list[dict[int, Any]] = [
     hooks
     for name, hooks in vars(torch_module).items()
     if name.startswith("_global_") and isinstance(hooks, dict)
+]
+
+
+_PRECISION_READERS: list[Callable[[], str]] = [
+    partial(torch._C._get_fp32_precision_getter, *at)
+    for at in _PRECISIONS
+    if hasattr(torch._C, "_get_fp32_precision_getter")
 ]
 
 
@@ -68,9 +76,9 @@ def _change_matmul_precision(precision: str | None) -> None:
 
 
 def _read_precisions() -> list[str]:
-    """Of backends and operations; what inherits is read as what it inherits."""
-    read: Any = torch._C._get_fp32_precision_getter
-    return [precision if (precision := read(*at)) != "ieee" else "none" for at in _PRECISIONS]
+    """Of all operations and of each; what is not set inherits, and "none" is "ieee"."""
+    found = [read() for read in _PRECISION_READERS]
+    return found if found == _IEEE else ["none" if name == "ieee" else name for name in found]
 
 
 def _change_precisions(precisions: list[str]) -> None:
@@ -123,8 +131,8 @@ def _core_settings() -> Iterator[_Setting]:
         yield _Setting(core._get_mkldnn_enabled, core._set_mkldnn_enabled, True)
     with suppress(AttributeError):
         yield _Setting(core._get_mkldnn_deterministic, core._set_mkldnn_deterministic, False)
-    if hasattr(core, "_get_fp32_precision_getter"):
-        yield _Setting(_read_precisions, _change_precisions, ["none"] * len(_PRECISIONS))
+    if _PRECISION_READERS:
+        yield _Setting(_read_precisions, _change_precisions, _IEEE)
     # After the newer switches, which it must not contradict.
     yield _Setting(_read_matmul_precision, _change_matmul_precision, "highest")
 
