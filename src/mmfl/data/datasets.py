@@ -155,8 +155,8 @@ class Npz:
     """An npz file.
 
     Attributes:
-        path: The file. A relative path starts at the data folder if one is set (--data-dir or
-            MMFL_DATA), else at the folder you run mmfl from.
+        path: The file. A relative path is relative to the data folder if one is set (--data-dir or
+            MMFL_DATA), else to the folder you run mmfl from.
     """
 
     path: Text
@@ -181,12 +181,13 @@ class Synthetic:
     """Gaussian clouds around one random centre per class: for tests, examples and first steps.
 
     Attributes:
-        classes: How many.
-        shape: Of one example: (features,) or (height, width) or (height, width, channels).
+        classes: The number of classes.
+        shape: The shape of one example: (features,) or (height, width) or (height, width,
+            channels).
         train: Training examples.
         test: Test examples.
-        noise: Spread of the clouds; the centres have spread 1. More noise, a harder task.
-        seed: Seed of the data, which stays the same over the seeds of an experiment.
+        noise: Spread of the clouds; the centres have spread 1. More noise makes the task harder.
+        seed: Seed of the data. It does not depend on the experiment's seed.
     """
 
     classes: Annotated[Count, Field(ge=2)] = 4

@@ -32,18 +32,18 @@ class RecruitmentSettings:
 
     Attributes:
         mechanism: The auction, e.g. ``{ kind = "max_min_fair", budget = 29.0 }``.
-        bids: What clients ask: a CSV file, or a model for all tasks that have none of their own.
-        tasks: From task name to its own model of bids.
-        correlation: Between the simulated bids of a client for any two tasks.
-        fraction: What a fractional winner does: it is available for the task in a round with
-            "probability" x, or always, with x of the local "work".
-        dropouts: Whether a winner whose turns are lost is "paid" all the same (it was
-            ready), or "unpaid": then it gets the share of its payment that the updates accepted
-            from it are of the turns it was given. Who is never given a turn is paid, unless it
-            holds no data of the task.
-        empty: If nobody is recruited for a task who could train it: "stop" before the first round,
-            or "leave_out", with a warning: the task keeps its first model, and the auction is held
-            for the others.
+        bids: What clients ask for: a CSV file, or a bid model for all tasks not listed in `tasks`.
+        tasks: Bid models of individual tasks, by task name.
+        correlation: Correlation between a client's simulated bids for any two tasks.
+        fraction: What a fractional winner does. With "probability", it is available for the task in
+            each round with probability x. With "work", it is always available but does only the
+            share x of the local work.
+        dropouts: With "paid", a winner is paid even if its turns fail. With "unpaid", it is paid
+            for the share of its turns that were accepted. A winner that never gets a turn is paid,
+            unless it holds no data for the task.
+        empty: What to do if no recruited client could train a task. "stop" ends the run before
+            round one. "leave_out" warns: the task keeps its initial model, and the auction is run
+            again for the others.
     """
 
     mechanism: Annotated[Mechanism, MECHANISMS]

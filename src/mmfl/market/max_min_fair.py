@@ -135,7 +135,7 @@ class MaxMinFair:
     Attributes:
         budget: B, shared by all tasks.
         payment: "critical", or "share" (the printed price rule).
-        fractional: Whether what is left over buys fractions of clients.
+        fractional: Whether the rest of the budget buys fractions of clients.
     """
 
     budget: Positive

@@ -34,14 +34,14 @@ def _ending(path: str) -> str:
 
 @component
 class FromFile:
-    """Every example lies with the client that a file names.
+    """Every example belongs to the client that a file names.
 
-    A row that the server keeps for validation is no client's, whatever the file says.
+    A row that the server keeps for validation belongs to no client, whatever the file says.
 
     Attributes:
-        path: A .npy file (one vector of whole numbers), or a .csv or .txt file (one whole number a
-            line, no heading), relative to the folder you run from. It has one number per row of the
-            task's whole training data: its client, or -1 for nobody.
+        path: A .npy file (one vector of whole numbers), or a .csv or .txt file (one whole number
+            per line, no header), relative to the folder you run from. It has one number per row of
+            the task's complete training data: its client, or -1 for nobody.
     """
 
     path: Annotated[Text, AfterValidator(_ending), Field(json_schema_extra={"pattern": _ENDING})]

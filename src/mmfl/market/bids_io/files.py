@@ -52,7 +52,7 @@ class Csv:
     """Bids from a CSV file; see `read_bids`.
 
     Attributes:
-        path: The file; relative paths start at the current folder.
+        path: The file; relative paths are relative to the current folder.
     """
 
     path: Text
