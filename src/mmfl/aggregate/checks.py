@@ -87,10 +87,10 @@ def _fault(
     if not isinstance(update, ClientUpdate):
         return "malformed", f"an update is needed, got {type(update).__name__}"
     if update.address != address:
-        return "address", f"answers {tuple(update.address)}, asked was {tuple(address)}"
+        return "address", f"answers {tuple(update.address)} instead of {tuple(address)}"
     examples, samples = update.examples, update.samples
     if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
-        return "examples", f"claims {examples!r} examples, holds {holds}"
+        return "examples", f"claims {examples!r} examples, but holds {holds}"
     if isinstance(samples, bool) or not isinstance(samples, int) or not 0 <= samples < 2**53:
         return "samples", f"claims {samples!r} samples"
     if not (math.isfinite(update.loss_before) and math.isfinite(update.loss_after)):

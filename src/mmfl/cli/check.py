@@ -83,7 +83,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     if idle:
         who = "1 client holds" if idle == 1 else f"{idle:,} clients hold"
         warnings.warn(
-            f"{who} no data of any task, so clients.count = {experiment.clients.count} could be "
+            f"{who} no data for any task, so clients.count = {experiment.clients.count} could be "
             f"{experiment.clients.count - idle}",
             MmflWarning,
             stacklevel=2,

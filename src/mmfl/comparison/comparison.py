@@ -264,7 +264,7 @@ def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
         for one, task in zip(first.tasks, other.tasks, strict=True):
             if one.metric != task.metric:
                 raise InputError(
-                    f"variants must judge task {task.name!r} by the same metric, got "
+                    f"variants must evaluate task {task.name!r} by the same metric, got "
                     f"{METRICS.dump(one.metric)} and {METRICS.dump(task.metric)}"
                 )
         if other.engine != first.engine:

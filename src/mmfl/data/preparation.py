@@ -104,7 +104,7 @@ class Standard:
 def _numbers(value: Any) -> Any:
     several = value if isinstance(value, list | tuple) else [value]
     if not several or not all(type(one) in (int, float) and one == one for one in several):  # noqa: PLR0124
-        raise ValueError(f"must be a number or a list of one per channel, got {short(value)}")
+        raise ValueError(f"must be a number or a list with one per channel, got {short(value)}")
     if not all(abs(one) <= _MOST for one in several):
         raise ValueError(f"must be between {-_MOST:g} and {_MOST:g}, got {short(value)}")
     return tuple(map(float, several))

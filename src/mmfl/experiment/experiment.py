@@ -125,13 +125,15 @@ class Experiment:
             self.faults.check([task.name for task in self.tasks], self.clients.count)
         aimless = [task.name for task in self.tasks if task.target is None]
         if isinstance(self.score, Distance) and aimless:
-            raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')
+            raise ValueError(
+                f'score = "distance" needs a target in every task; task {aimless[0]!r} has none'
+            )
 
         for task in self.tasks:
             if self.kernel_of(task) == "batched" and not fits_batched(task, self.precision):
                 raise ValueError(
-                    f'kernel = "batched" is for an mlp without dropout and augment, with '
-                    f'cross_entropy and float32; task {task.name!r} is not; "fast" takes everything'
+                    f'kernel = "batched" needs an mlp without dropout or augment, with '
+                    f'cross_entropy and float32, unlike task {task.name!r}; "fast" takes everything'
                 )
 
     @property

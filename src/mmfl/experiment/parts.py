@@ -190,18 +190,18 @@ _RESERVED = "|".join(f"^{''.join(f'[{c}{c.upper()}]' for c in name)}$" for name 
 def _task_name(name: str) -> str:
     if not re.fullmatch(r"\w[\w.+-]{0,63}", name):
         raise ValueError(
-            "must be a letter, digit or _ and then at most 63 of those or . + - (it names files), "
-            f"got {short(name)}"
+            "must be a letter, digit or _, then at most 63 of those or . + - (it is used in file "
+            f"names), got {short(name)}"
         )
     if len(name.encode()) > NAME_BYTES:
         raise ValueError(
-            f"must have at most {NAME_BYTES} bytes in UTF-8 (it names files), "
+            f"must have at most {NAME_BYTES} bytes in UTF-8 (it is used in file names), "
             f"got {len(name.encode())}: {short(name)}"
         )
     if name.casefold() in RESERVED_NAMES:
         *others, last = RESERVED_NAMES
         raise ValueError(
-            f"must not be {', '.join(others)} or {last} (tables have columns of these names), "
+            f"must not be {', '.join(others)} or {last} (tables have columns with these names), "
             f"got {short(name)}"
         )
     return name
@@ -306,7 +306,7 @@ def gathered(task: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"local must be a table, got {short(inner)}")
     twice = sorted(inner.keys() & inline.keys())
     if twice:
-        raise ValueError(f"{twice[0]} is given both in the task and in its local")
+        raise ValueError(f"{twice[0]} is set both in the task and in its local table")
     return {**rest, "local": {**inner, **inline}}
 
 

@@ -59,16 +59,17 @@ class RecruitmentSettings:
     def __post_init__(self) -> None:
         if isinstance(self.bids, Csv) and (self.tasks or self.correlation):
             key = "tasks" if self.tasks else "correlation"
-            raise ValueError(f"takes bids from a file or simulates them, so {key} cannot be set")
+            raise ValueError(f"takes the bids from a file, so {key} cannot be set")
 
     def check_tasks(self, names: Sequence[str]) -> None:
         """Refuse models for tasks that do not exist, and tasks without a model."""
         for name in self.tasks:
             if name not in names:
-                raise ValueError(f"recruitment.tasks: no task is {name!r}; {_near(name, names)}")
+                near = _near(name, names)
+                raise ValueError(f"recruitment.tasks: no task is called {name!r}; {near}")
         missing = [name for name in names if name not in self.tasks]
         if self.bids is None and missing:
-            raise ValueError(f"recruitment needs bids, or a model of them for task {missing[0]!r}")
+            raise ValueError(f"recruitment needs bids, or a bid model for task {missing[0]!r}")
 
     def files(self) -> dict[str, str]:
         """The SHA-256 of the file that bids come from, if they do."""
@@ -113,20 +114,19 @@ def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: st
         if len(given.clients) != len(clients):
             raise InputError(
                 f"{path}: has {len(given.clients)} rows for {len(clients)} clients; a first column "
-                "'client' says whose they are"
+                "'client' can say whose they are"
             )
         return Bids(given.values[:, columns], clients, tuple(tasks))
     known = ids_of(clients)
     if not all(isinstance(client, int) for client in given.clients):
         odd = next(name for name in given.clients if not re.fullmatch(r"0|[1-9]\d*", str(name)))
-        raise InputError(f"{path}: client {odd!r} is none of the experiment's (whole numbers)")
+        raise InputError(f"{path}: client {odd!r} is not in the experiment (whole numbers)")
     ids = np.array(given.clients, dtype=np.int64)
     place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     strange = np.flatnonzero(known[place] != ids)
     if len(strange):
         raise InputError(
-            f"{path}: client {ids[strange[0]]} is none of the experiment's "
-            f"({known[0]} to {known[-1]})"
+            f"{path}: client {ids[strange[0]]} is not in the experiment ({known[0]} to {known[-1]})"
         )
     values = np.full((len(known), len(tasks)), np.inf)
     values[place] = given.values[:, columns]

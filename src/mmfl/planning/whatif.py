@@ -115,13 +115,13 @@ class Planning:
     def _notes(self, trials: Iterable[Trial]) -> Iterator[str]:
         experiment = self.experiment
         if experiment.faults is not None and experiment.faults.clients:
-            yield "What hostile clients do to the models is not planned, only their turns."
+            yield "The plan counts the turns of hostile clients, not what they do to the models."
         stops = experiment.recruitment is not None and experiment.recruitment.empty == "stop"
         auctions = [trial.auction for trial in trials if trial.auction is not None]
         if stops and any(auction.left_out.any() for auction in auctions):
             yield (
-                "Where a task recruits nobody it is left out here; with recruitment.empty = "
-                '"stop", as the experiment has it, such a run does not begin.'
+                "A task that recruits nobody is left out of the plan. With recruitment.empty = "
+                '"stop", as in this experiment, such a run would not start.'
             )
 
     def _try(
@@ -229,8 +229,8 @@ def _note_beta(tasks: Mapping[str, Learning]) -> tuple[str, ...]:
     if all(learning.beta_known for learning in tasks.values()):
         return ()
     return (
-        "These runs cannot show how much more clients per round would help; that needs runs with "
-        f"different numbers of clients. Until then n clients count as n^{DEFAULT_BETA:g}.",
+        "These runs cannot show how much additional clients per round would help; that needs runs "
+        f"with different numbers of clients. Until then, n clients count as n^{DEFAULT_BETA:g}.",
     )
 
 

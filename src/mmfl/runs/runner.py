@@ -175,9 +175,7 @@ class StoredRounds(Rounds):
                 return RunStore.create(self.folder, experiment, data, numerics)
             except FolderTakenError:
                 if resume and is_marked(self.folder):  # it was not when we looked for a run
-                    raise StoreError(
-                        f"{str(self.folder)!r} is being run by another process"
-                    ) from None
+                    raise StoreError(f"{str(self.folder)!r} is in use by another process") from None
                 lost += 1
                 if wanted is None or lost == _NUMBERS:
                     raise

@@ -103,7 +103,7 @@ def _vector(where: str, path: Path) -> npt.NDArray[Any]:
         left = os.fstat(file.fileno()).st_size - file.tell()
         if head.bytes > left:
             raise DataError(
-                f"{where} cannot be read: its head says {head.bytes:,} bytes, and {left:,} follow"
+                f"{where} cannot be read: its header says {head.bytes:,} bytes, but {left:,} follow"
             )
         file.seek(0)
         found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
@@ -115,7 +115,7 @@ def _lines(where: str, path: Path, total: int) -> Ints:
     lines = [line.strip() for line in text.split("\n")] if text else []
     for number, line in enumerate(lines, 1):
         if not _WHOLE.fullmatch(line):
-            also = "; a heading is not allowed" if number == 1 and line else ""
+            also = "; a header is not allowed" if number == 1 and line else ""
             raise DataError(
                 f"{where}: line {number} must be a client's number, or -1 for nobody, "
                 f"got {short(line)}{also}"

@@ -55,7 +55,7 @@ class HalfClasses:
 
         if self.overlap:
             least = sum(sorted(map(len, rows_of))[:some])
-            which = f"that a client with {some} of the {classes} classes may find"
+            which = f"that a client with {some} of the {classes} classes can draw from"
             points = need_points(self.points, least, which)
 
             def draw(client: int, size: int) -> Ints:
@@ -89,7 +89,7 @@ def _cut(rows_of: list[Ints], own: Places, counts: Ints, changed: int) -> Cut:
     said = []
     if changed:
         said.append(
-            f"{changed} of {clients} clients hold other classes than they drew, or fewer, "
+            f"{changed} of {clients} clients hold classes that they did not draw, or fewer, "
             "because the data runs out without overlap"
         )
     if not held.all():

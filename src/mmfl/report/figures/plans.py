@@ -140,7 +140,7 @@ def _make_rows(plan: Plan) -> list[_Row]:
         panels = [
             _Panel("Clients recruited for a task", lambda s, t: s.tasks[t].take_up),
             _Panel("Spent (dashed: the budget)", lambda s, _: s.spent, whole=True),
-            _Panel("Chance to recruit nobody", lambda s, t: s.tasks[t].nobody, share=True),
+            _Panel("Chance of recruiting nobody", lambda s, t: s.tasks[t].nobody, share=True),
         ]
         cells = [plan.at(plan.alphas[0], budget) for budget in budgets]
         rows.append(_make_budget_row("What a budget recruits", cells, panels))
