@@ -214,7 +214,7 @@ class Experiment:
         return self.local.overridden(self.task(task).local)
 
     def resolved(self) -> Experiment:
-        """With every "auto" that decides the result replaced by what it means here."""
+        """The experiment with every "auto" that affects the result replaced by its meaning."""
         common: KernelName = "fast" if self.kernel == "auto" else self.kernel
         with imports_allowed(True):  # a loss of the user's own, imported already, names its metric
             tasks = tuple(

@@ -163,21 +163,21 @@ def plan(
     data_dir: str | Path | None = None,
     watch: Watch | None = None,
 ) -> Plan:
-    """What to expect of alphas and budgets: clients, take-up, spend, starving, rounds to a target.
+    """Predict the effect of alphas and budgets: clients, take-up, spend, starved rounds, targets.
 
     Args:
-        experiment: What is to be run; nothing of it is trained.
-        alphas: Of the allocator, in [1, inf]; by default the experiment's own.
-        budgets: Of the auction; by default the experiment's own.
-        runs: Run directories, or folders of `mmfl.compare`, whose curves tell how hard each task is
-            after so much work.
-        difficulty: By task, a difficulty that stays as it is. With neither, all tasks are equally
+        experiment: The experiment to predict; nothing is trained.
+        alphas: Values of the allocator's alpha, in [1, inf]; by default the experiment's.
+        budgets: Budgets of the auction; by default the experiment's.
+        runs: Run directories, or folders of `mmfl.compare`, whose curves show how hard each task is
+            after a given amount of work.
+        difficulty: By task, a fixed difficulty. With neither `runs` nor this, all tasks are equally
             hard.
         targets: The metric to reach, for all tasks or by task; by default each task's own.
-        beta: A round with n clients is worth n^beta, in [0, 1]; by default what the runs tell, if
+        beta: A round with n clients is worth n^beta, in [0, 1]; by default fitted to the runs, if
             they had different numbers of clients, else 0.25.
-        draws: How many times each alpha and budget is drawn.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        draws: How many times each alpha and budget is simulated.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
         watch: To show progress: gets the trials and how many there are, and yields each of them.
     """
     check_experiment(experiment)

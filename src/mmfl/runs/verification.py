@@ -81,7 +81,7 @@ def verify(
 
     Args:
         folder: The directory; `StoreError` if it is not one.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
         allow_imports: Whether to import the classes that the experiment names, to load its data.
     """
     folder = Path(folder)

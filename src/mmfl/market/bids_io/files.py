@@ -63,7 +63,7 @@ class Csv:
 
 
 def read_bids(path: str | Path, *, pipes: bool = True) -> Bids:
-    """A table of bids from a CSV file; a mistake in it is one sentence that says where.
+    """Read a table of bids from a CSV file; a mistake in it raises an error that says where it is.
 
     Args:
         path: The file.
