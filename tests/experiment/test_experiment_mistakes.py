@@ -238,7 +238,7 @@ def test_a_file_of_two_gigabytes_is_not_read(load):
 @pytest.mark.parametrize("given", [None, "s.toml"])
 def test_what_is_not_an_experiment_is_one_sentence(act, given):
     said = one_line(InputError, lambda: act(given))
-    assert said.startswith("an experiment is needed, got ")
+    assert said.startswith("expected an Experiment, got ")
     assert said.endswith("; read a file with Experiment.load")
     assert list(Path().iterdir()) == []
 

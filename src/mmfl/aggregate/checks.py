@@ -85,7 +85,7 @@ def _fault(
     update: ClientUpdate, address: Address, layout: Layout, holds: int
 ) -> tuple[str, str] | None:
     if not isinstance(update, ClientUpdate):
-        return "malformed", f"an update is needed, got {type(update).__name__}"
+        return "malformed", f"expected an update, got {type(update).__name__}"
     if update.address != address:
         return "address", f"answers {tuple(update.address)} instead of {tuple(address)}"
     examples, samples = update.examples, update.samples
@@ -101,7 +101,7 @@ def _fault(
     if isinstance(update.delta, Params) and update.delta.layout == layout:
         return None
     if not isinstance(update.delta, Mapping):
-        return "malformed", f"a mapping of tensors is needed, got {type(update.delta).__name__}"
+        return "malformed", f"expected a mapping of tensors, got {type(update.delta).__name__}"
     if set(update.delta) != set(layout.places):
         odd = sorted(map(str, set(update.delta) ^ set(layout.places)))[0]
         return "names", f"tensor {odd!r} is {'missing' if odd in layout.places else 'unknown'}"

@@ -25,9 +25,9 @@ def check(
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
 ) -> None:
-    """Validate an experiment: the file, its data, its partition and its models. Trains nothing.
+    """Validate an experiment (the file, its data, its partition and its models) without training.
 
-    Every mistake in the file is one line.
+    Prints one line for every mistake in the file.
     """
     from mmfl.experiment import Experiment
 

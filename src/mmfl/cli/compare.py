@@ -82,9 +82,9 @@ def compare(
 ) -> None:
     """Run variants of an experiment over several seeds and compare them with the first one.
 
-    Finished runs in the folder are kept: the same command resumes an interrupted comparison, also
-    with more seeds or variants.
-    If a run failed, or a task never trained, the tables say so and the exit code is 1.
+    Finished runs in the folder are kept: the same command resumes an interrupted comparison, even
+    with more seeds or variants. If a run failed, or a task never trained, the tables say so and the
+    exit code is 1.
     """
     from rich.console import Console
 

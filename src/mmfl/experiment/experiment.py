@@ -311,5 +311,5 @@ def check_experiment(value: object) -> None:
     """Refuse anything but an experiment, such as the name of its file."""
     if not isinstance(value, Experiment):
         raise InputError(
-            f"an experiment is needed, got {short(value)}; read a file with Experiment.load"
+            f"expected an Experiment, got {short(value)}; read a file with Experiment.load"
         )

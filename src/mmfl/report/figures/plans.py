@@ -194,8 +194,8 @@ def _make_panels(plan: Plan) -> list[_Panel]:
 def _foot(plan: Plan) -> str:
     count = len(plan.runs)
     known = {
-        "runs": f"How hard tasks are: the curves of {count} run{'s' * (count > 1)}.",
-        "difficulty": "How hard tasks are was given.",
+        "runs": f"Difficulty of the tasks: the curves of {count} run{'s' * (count > 1)}.",
+        "difficulty": "The difficulty of the tasks was given.",
         "equal": "All tasks are assumed equally hard.",
     }[plan.source]
     lines = [f"{plan.rounds} rounds; means over {plan.draws} draws, ± 2 standard errors.", known]
