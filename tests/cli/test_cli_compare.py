@@ -193,8 +193,8 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "path": (["--vary", "tasks.c.lr=1,2"], "mmfl: --vary: tasks has no 'c'; "),
         "set": (["--set", "rounds=0", "--vary", "seed=1,2"], "mmfl: --set: rounds must be"),
         "seeds": (["--seeds", "a"], "--seeds takes numbers and ranges"),
-        "seed set": (["--set", "seed=3"], "seeds are given as --seeds"),
-        "seed varied": (["--vary", "seed=1,2"], "seeds are given as --seeds"),
+        "seed set": (["--set", "seed=3"], "choose seeds with --seeds"),
+        "seed varied": (["--vary", "seed=1,2"], "choose seeds with --seeds"),
         "names": (["--vary", "tasks.a.name=x,y"], "must have the same tasks, in the same order"),
         "figure": (["--figure", "x.txt"], "x.txt"),
         "imports": (["--vary", "tasks.a.loss=m:f,mse"], "would import code; pass --allow-imports"),
@@ -206,7 +206,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
             "task 'a': normalize.mean must be one number or 16",
         ),
         "warm start": (["--set", "tasks.a.warm_start=none"], "warm_start 'none' cannot be read"),
-        "other tensors": (["--set", model], "task 'a': warm_start 'first.safetensors' lacks the"),
+        "other tensors": (["--set", model], "task 'a': warm_start 'first.safetensors' has no"),
         "data": (["--set", "tasks.a.dataset=nowhere"], "task 'a': data set 'nowhere'"),
     }
 
