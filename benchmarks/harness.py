@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HOUSE", "arguments", "machine", "module", "run_json", "save", "spread"]
+__all__ = ["HOUSE", "arguments", "commit", "machine", "module", "run_json", "save", "spread"]
 
 HOUSE = Path(__file__).resolve().parent.parent
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
@@ -57,10 +57,18 @@ def save(result: Mapping[str, Any], out: Path | None) -> None:
         out.write_text(f"{json.dumps(result, indent=1)}\n", encoding="utf-8")
 
 
+def commit() -> str:
+    """The commit of the sources, with "-dirty" if they were changed since; "" outside of git."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HOUSE, check=False)
+    return done.stdout.strip()
+
+
 def machine(command: str, *packages: str) -> dict[str, Any]:
-    """What a measurement was made on and with: command, date, hardware and versions."""
+    """What a measurement was made on and with: command, commit, date, hardware and versions."""
     return {
         "command": command,
+        "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "processor": _cpu("model name"),
         "instructions": [flag for flag in _FLAGS if flag in _cpu("flags").split()],

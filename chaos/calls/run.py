@@ -9,6 +9,7 @@ For each scenario (`scenarios.py`) the calls of an undisturbed run are counted. 
 call, for every n, the command runs again with that call failing in the ways that
 `injector.FAILURES` lists (`--each`: that many of them, by lot), or with a SIGKILL in its place.
 `--few` takes that many calls of each name, by lot: scenarios that start processes are slow.
+Finished cases are kept in `--journal`; the same command on the same commit continues there.
 
 The promises:
 1. The command ends by itself, without a traceback. Exit code 0 means the undisturbed result, to the
@@ -21,18 +22,20 @@ The promises:
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import arguments, machine, save
+from benchmarks.harness import arguments, commit, machine, save
 from chaos.calls.injector import FAILURES
 from chaos.calls.scenarios import (
     SCENARIOS,
@@ -42,6 +45,7 @@ from chaos.calls.scenarios import (
     prepare,
     run_command,
 )
+from chaos.journal import Journal
 
 __all__ = ["examine", "planned"]
 
@@ -114,19 +118,24 @@ def _complaints(scenario: Scenario, outcome: Outcome, how: str) -> Iterator[str]
         yield f"not a sentence of ours: {said[-1][:300]}"
 
 
-def examine(harness: Harness, cases: list[tuple[int, str]], *, loud: bool) -> list[dict[str, Any]]:
-    """Run cases; those that broke a promise."""
-    failures = []
-    for done, (number, how) in enumerate(cases, 1):
+def examine(
+    harness: Harness, cases: list[tuple[int, str]], journal: Journal
+) -> list[dict[str, Any]]:
+    """Run the cases that are not in the journal; those of all that broke a promise."""
+    for number, how in cases:
+        key = f"{number} {how}"
+        if key in journal.done:
+            continue
+        start = time.monotonic()
         broken, outcome = harness.examine(number, how)
-        name = harness.names[number - 1]
+        case = {"call": number, "name": harness.names[number - 1], "how": how, "broken": broken}
+        found = {"scenario": harness.scenario.name, **case, "said": outcome.err[-500:]}
         if broken:
-            case = {"call": number, "name": name, "how": how, "broken": broken}
-            failures.append({"scenario": harness.scenario.name, **case, "said": outcome.err[-500:]})
-            print(f"BROKEN {json.dumps(failures[-1])}", flush=True)
-        if loud and done % 50 == 0:
-            print(f"{harness.scenario.name}: {done} of {len(cases)}", flush=True)
-    return failures
+            print(f"BROKEN {json.dumps(found)}", flush=True)
+        journal.add(key, {"seconds": time.monotonic() - start, "broken": found if broken else None})
+        if len(journal.done) % 50 == 0:
+            print(f"{harness.scenario.name}: {len(journal.done)} of {len(cases)}", flush=True)
+    return [result["broken"] for result in journal.done.values() if result["broken"]]
 
 
 def planned(
@@ -176,14 +185,14 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="a scenario, by name")
     parser.add_argument("--case", nargs=2, metavar=("N", "HOW"), help="one case, shown")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--journal", type=Path, default=Path("runs/chaos/calls"), metavar="FOLDER")
     given = parser.parse_args()
     warm_up()
-    luck = random.Random(given.seed)
     done: dict[str, Any] = {}
     for scenario in SCENARIOS:
         if given.only and scenario.name not in given.only:
             continue
-        start = time.monotonic()
+        luck = random.Random(given.seed)
         with tempfile.TemporaryDirectory() as folder:
             harness = Harness(scenario, Path(folder))
             if given.case:
@@ -191,13 +200,14 @@ def main() -> None:
                 print(harness.names[int(given.case[0]) - 1], outcome, broken, sep="\n")
                 return
             cases = planned(harness.names, given.each, luck, given.few)
-            failures = examine(harness, cases, loud=True)
+            journal = _journal(given, harness, cases)
+            failures = examine(harness, cases, journal)
         done[scenario.name] = {
             "calls": len(harness.names),
             "calls tried": len({number for number, _ in cases}),
             "cases": len(cases),
             "promises broken": len(failures),
-            "minutes": round((time.monotonic() - start) / 60, 1),
+            "minutes": round(sum(case["seconds"] for case in journal.done.values()) / 60, 1),
             "calls by name": dict(sorted(Counter(harness.names).items())),
             "failures": failures,
         }
@@ -207,12 +217,21 @@ def main() -> None:
     sys.exit(1 if any(found["failures"] for found in done.values()) else 0)
 
 
+def _journal(given: Namespace, harness: Harness, cases: list[tuple[int, str]]) -> Journal:
+    """The journal of a scenario: it holds for a commit, its calls and these cases."""
+    planned = hashlib.sha256(json.dumps([harness.names, cases]).encode()).hexdigest()
+    subject = {"commit": commit(), "scenario": harness.scenario.name, "cases": planned}
+    file = given.journal / f"{harness.scenario.name}.jsonl"
+    return Journal(None if subject["commit"].endswith("dirty") else file, subject)
+
+
 def write(out: Path, each: int | None, few: int | None, seed: int, done: dict[str, Any]) -> None:
     """Put results into a file, in the place of earlier ones of the same scenarios."""
     known = json.loads(out.read_text())["scenarios"] if out.exists() else {}
     scenarios = known | done
     options = "".join(f" --{key} {n}" for key, n in (("each", each), ("few", few)) if n)
     for found in done.values():
+        found["commit"] = commit()
         found["command"] = f"python -m chaos.calls.run{options} --seed {seed}"
     command = "python -m chaos.calls.run"
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": seed}

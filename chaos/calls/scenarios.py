@@ -177,12 +177,14 @@ def _command(scenario: Scenario, folder: Path, injector: Injector) -> None:
 
 def _wait(child: int) -> int | None:
     limit = time.monotonic() + SECONDS
-    while time.monotonic() < limit:
+    while True:
+        late = time.monotonic() > limit  # before the look: this process itself may have been paused
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
+        if late:
+            return None
         time.sleep(0.005)
-    return None
 
 
 def alive_in_session(session: int) -> list[str]:

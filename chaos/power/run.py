@@ -122,14 +122,15 @@ def _check_whole(history: History, root: Path) -> None:
 def attempts(recordings: Sequence[Recording], seed: str) -> Iterator[tuple[int, Choice]]:
     """Numbers of recordings, and choices without end.
 
-    First all cuts just before a sync, when most can be lost, and those at the end, with the two
-    clearest losses. Then all cuts in random order, those where it hurts more often, all else
-    random; then all again.
+    First all cuts just before a sync, when most can be lost, and those at the end, in random order,
+    with the two clearest losses. Then all cuts in random order, those where it hurts more often,
+    all else random; then all again.
     """
     for which, recording in enumerate(recordings):
         events = recording.history.events
-        syncs = [cut for cut, event in enumerate(events) if event.kind in SYNCS]
-        for cut in (*syncs, len(events)):
+        cuts = [cut for cut, event in enumerate(events) if event.kind in SYNCS] + [len(events)]
+        random.Random(f"{seed} syncs").shuffle(cuts)
+        for cut in cuts:
             for style in ("nothing", "data"):
                 yield which, Choice(cut, style, "weak", SECTORS[0], seed)
     pairs = [

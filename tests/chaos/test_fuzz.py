@@ -70,7 +70,7 @@ def judge(sandbox: Sandbox, case: Case) -> None:
     assert verdict(case, found) in GOOD, (case.changes, case.content, found)
 
 
-@plainly(max_examples=120)
+@plainly(max_examples=60)
 @given(number=NUMBERS)
 def test_a_mutated_experiment_is_valid_or_one_located_sentence(sandbox, number):
     judge(sandbox, config_case(0, number))

@@ -64,7 +64,8 @@ def config(small_toml) -> Path:
 
 
 def run_script(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", script, *map(str, words)]
+    Path("script.py").write_text(script)
+    command = [sys.executable, "script.py", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -165,6 +166,7 @@ main()
 """
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_it_is_imported_ends_it_without_a_word(number):
     done = run_script(EARLY, str(int(number)))

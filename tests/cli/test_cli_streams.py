@@ -15,8 +15,6 @@ from mmfl.cli import main
 from mmfl.cli.streams import _Watched
 from support.experiments import LEAST_INLINE
 
-pytestmark = pytest.mark.cold  # how Python starts and ends matters here
-
 EXPERIMENT = LEAST_INLINE
 FULL = Path("/dev/full")
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -71,6 +69,7 @@ def test_a_full_disk_behind_the_output_is_one_sentence(command, monkeypatch, cap
     assert err == "mmfl: cannot write the output: No space left on device\n"
 
 
+@pytest.mark.cold
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has a full device")
 def test_nothing_more_is_said_when_python_ends():
     command = [sys.executable, "-m", "mmfl", "--help"]

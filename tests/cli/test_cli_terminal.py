@@ -31,7 +31,7 @@ def without(closed: str, *arguments: str | Path) -> int:
     return subprocess.run(command).returncode
 
 
-@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [pytest.param("<&-", marks=pytest.mark.slow), "<&- >&- 2>&-"])
 def test_it_trains_and_stores_without_standard_files(config, closed):
     engine = ("--engine", "local", "--set", "engine.workers=1")
     assert without(closed, "run", config, *engine, "--out", "run") == 0
@@ -84,11 +84,12 @@ def test_a_terminal_that_is_closed_saves_the_run(config):
 
 
 def test_where_a_hangup_is_ignored_it_goes_on(config):
-    process = subprocess.Popen(
-        [*MMFL, "run", str(config), "--out", "run", "--set", "rounds=30"],
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),  # noqa: PLW1509
-        stdout=subprocess.PIPE,
+    Path("script.py").write_text(
+        "import signal\nfrom mmfl.__main__ import main\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nmain()\n"
     )
+    words = ("script.py", "run", str(config), "--out", "run", "--set", "rounds=30")
+    process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline().startswith(b"round ")
     process.send_signal(signal.SIGHUP)

@@ -97,7 +97,8 @@ def test_the_estimate_is_below_what_a_round_takes_and_not_far_below(small_toml, 
         "list(mmfl.rounds(large, engine=engine))\n"
         "print(peak() - before)"
     )
-    command = [sys.executable, "-c", script, small_toml, sets]
+    Path("script.py").write_text(script)
+    command = [sys.executable, "script.py", small_toml, sets]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     estimate, taken = map(int, done.stdout.split())

@@ -5,10 +5,10 @@ tests start hundreds. So a *nursery* imports once all that mmfl imports, and for
 What it forks becomes a child of the process that asked, as if that had started it: the nursery
 forks twice, and Linux gives an orphan to its nearest ancestor that asks for orphans.
 
-`WarmPopen` takes `subprocess.Popen`'s place. It is warm for ``python -m mmfl`` and for the
-processes that mmfl itself starts, unless something is asked for that acts when an interpreter
-starts: then, and for every other command, it is `subprocess.Popen`. A test that is marked with
-``cold`` has none of this.
+`WarmPopen` takes `subprocess.Popen`'s place. It is warm for ``python -m mmfl``, for ``python
+SCRIPT.py`` and for the processes that mmfl itself starts, unless something is asked for that acts
+when an interpreter starts: then, and for every other command, it is `subprocess.Popen`. A test that
+is marked with ``cold`` has none of this.
 """
 
 from __future__ import annotations
@@ -131,9 +131,11 @@ def _is_warm(words: list[str], given: Mapping[str, Any], environment: Mapping[st
     """Whether a command is one of ours, with nothing that a fork could not do."""
     ours = words[:3] == [_PYTHON, "-m", "mmfl"]
     ours |= words[:4] == [_PYTHON, "-P", "-c", _START]
+    ours |= words[:1] == [_PYTHON] and words[1].endswith(".py")
     odd = given["preexec_fn"] or given["shell"] or given["executable"] not in {None, *words[:1]}
     odd = odd or not given["close_fds"]
     named = {name for name in {*environment, *_at_start} if name.startswith(_ACT_AT_START)}
+    named.discard("PYTHONPATH")  # see _run
     changed = any(environment.get(name) != _at_start.get(name) for name in named)
     return ours and not odd and not changed
 
@@ -160,7 +162,7 @@ def tend(line: int) -> None:
     gc.freeze()
     calls.die_with_parent()
     order = _fork_at_request(socket.socket(fileno=line))
-    if order["words"][1] == "-m":
+    if order["words"][1] != "-P":
         order = _have_nursery(order)
     code: Any = 0
     try:
@@ -172,10 +174,16 @@ def tend(line: int) -> None:
 
 def _run(words: list[str]) -> None:
     """What the interpreter does with a command line."""
+    added = os.environ.get("PYTHONPATH", "")
+    sys.path[:0] = [os.path.abspath(folder) for folder in added.split(os.pathsep) if added]
     if words[1] == "-m":
         sys.argv = words[2:]
         sys.path.insert(0, os.getcwd())
         runpy.run_module("mmfl", run_name="__main__", alter_sys=True)
+    elif words[1].endswith(".py"):
+        sys.argv = words[1:]
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[1])))
+        runpy.run_path(words[1], run_name="__main__")
     else:
         sys.argv = ["-c", *words[4:]]
         exec(words[3], {"__name__": "__main__"})

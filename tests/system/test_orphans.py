@@ -137,7 +137,7 @@ def all_end(processes: list[int]) -> bool:
     ("script", "how"),
     [
         (IN_MAIN, "python"),
-        (IN_MAIN, "native with the lock"),
+        pytest.param(IN_MAIN, "native with the lock", marks=pytest.mark.slow),
         (IN_THREAD, "native with the lock"),
     ],
     ids=lambda value: "thread" if value == IN_THREAD else "main" if value == IN_MAIN else value,
@@ -156,6 +156,7 @@ def test_sweepers_and_their_workers_end_with_a_coordinator_that_is_killed(busy, 
         assert mmfl.Run.load(tmp_path / f"out/x/seed-{seed}").status == "interrupted"
 
 
+@pytest.mark.slow
 def test_sweepers_that_hold_the_lock_end_with_a_coordinator_that_is_killed(busy):
     processes = busy(SWEEP, "native with the lock", "inline")
     assert len(processes) == 2
