@@ -97,12 +97,12 @@ def test_resumed_with_edited_code_it_is_warned_of_and_marked():
     with stored_rounds(load(), "run") as rounds:
         next(rounds)
     edit()
-    with pytest.warns(MmflWarning, match="may end with other bits") as caught:
+    with pytest.warns(MmflWarning, match="its bits may differ") as caught:
         run = mmfl.run(load(), "run", resume=True)
     assert len(caught) == 1
     name = f"code of {MODULE}"
     assert run.inexact == (
-        f"begun with {name} {short(OLD)}, resumed after round 1 with {name} {short(NEW)}"
+        f"started with {name} {short(OLD)}, resumed after round 1 with {name} {short(NEW)}"
     )
 
 

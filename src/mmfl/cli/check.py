@@ -25,9 +25,9 @@ def check(
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
 ) -> None:
-    """Validate an experiment: the file, its data, its partition and its models. Trains nothing.
+    """Validate an experiment (the file, its data, its partition and its models) without training.
 
-    Every mistake in the file is one line.
+    Prints one line for every mistake in the file.
     """
     from mmfl.experiment import Experiment
 
@@ -83,7 +83,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     if idle:
         who = "1 client holds" if idle == 1 else f"{idle:,} clients hold"
         warnings.warn(
-            f"{who} no data of any task, so clients.count = {experiment.clients.count} could be "
+            f"{who} no data for any task, so clients.count = {experiment.clients.count} could be "
             f"{experiment.clients.count - idle}",
             MmflWarning,
             stacklevel=2,

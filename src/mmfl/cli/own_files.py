@@ -118,8 +118,8 @@ class OwnFiles:
         if self._force or there is None or there in known.get(self._key(path), ()):
             return
         raise StoreError(
-            f"{str(path)!r} already exists, and mmfl compare did not write it, or it was changed "
-            "since; move it, or replace it with --force"
+            f"{str(path)!r} already exists, and mmfl compare did not write it, or it was "
+            "changed; move it, or replace it with --force"
         )
 
     def _key(self, path: Path) -> str:
@@ -140,7 +140,7 @@ class OwnFiles:
             pass
         if self._force:
             return _Record()
-        raise StoreError(f"{str(self._record)!r} is not a file of mmfl compare; move it")
+        raise StoreError(f"{str(self._record)!r} was not written by mmfl compare; move it")
 
     def _read_names(self) -> list[str]:
         """The variants of the tables of an older version, whose list has no names."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "set_up"]
 
+_NESTED = "the engine is computing a round; code that runs within a round needs another engine"
+
 
 @dataclass(eq=False)
 class Setup:
@@ -42,7 +44,7 @@ class Setup:
     @contextmanager
     def hold(self) -> Iterator[Engine]:
         """The engine, ready for this experiment, for this thread alone: never held over a yield."""
-        with hold(self.engine), guard_engine(self.engine):
+        with hold(self.engine, alone=_NESTED), guard_engine(self.engine):
             if self.engine.federation is not self.federation:  # it served another one since
                 self.engine.prepare(self.experiment)
                 self.federation = self.engine.federation
@@ -78,7 +80,7 @@ def set_up(
                 ready = _make_setup(experiment, own, population)
             yield ready
     else:
-        with hold(engine), guard_engine(engine):
+        with hold(engine, alone=_NESTED), guard_engine(engine):
             engine.prepare(experiment)
             ready = _make_setup(experiment, engine, population)
         yield ready

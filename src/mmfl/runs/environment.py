@@ -131,7 +131,7 @@ def inexact(environment: Mapping[str, Any]) -> str:
         if names:
             was, now = (_listed(names, made_with(one)) for one in (first, other))
             after = one_line(other.get("after_round"))
-            return f"begun with {was}, resumed after round {after} with {now}"
+            return f"started with {was}, resumed after round {after} with {now}"
     return ""
 
 
@@ -148,7 +148,8 @@ def mixed(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
 def mixture(name: str, counts: Mapping[str, int]) -> str:
     """A sentence about runs that were made with different versions of something."""
     parts = [f"{_called(name, v)} ({n} run{'s' * (n > 1)})" for v, n in sorted(counts.items())]
-    return f"not all runs were made alike, which may change results: {', '.join(parts)}"
+    listed = ", ".join(parts)
+    return f"not all runs were made with the same setup, which may change results: {listed}"
 
 
 def _listed(names: Iterable[str], made: Mapping[str, str]) -> str:
