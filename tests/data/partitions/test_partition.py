@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given, reject
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from mmfl.data import Dirichlet, Examples, HalfClasses, Iid, Shards
@@ -88,7 +88,7 @@ def test_a_cut_obeys_its_laws(cut: tuple[Any, Labels, int], seed: int) -> None:
 
 @given(labellings, st.integers(1, 80), st.integers(0, 2**40))
 def test_iid_shares_all_data_out_evenly_by_default(labels: Labels, clients: int, seed: int) -> None:
-    assume(clients <= len(labels))
+    clients = min(clients, len(labels))
     rows = held(Iid().split(Examples.of(labels), clients, rng=stream(seed, "p")), clients)
     assert sorted(chain(*rows)) == list(range(len(labels)))
     assert {len(mine) for mine in rows} <= {len(labels) // clients, -(-len(labels) // clients)}
