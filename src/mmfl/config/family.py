@@ -18,6 +18,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
 from mmfl.config.messages import location, problem, sentence, sentences, short
+from mmfl.config.module_hashes import hash_module
 from mmfl.config.schema import family_schema
 from mmfl.errors import ConfigError, did_you_mean
 
@@ -59,6 +60,9 @@ class Family:
         if value is None and self.optional:
             return None
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            module, own, _ = self.kind_of(value).partition(":")
+            if own:
+                hash_module(module)
             return self._check_member(value, type(value).__name__)
         if self._is_function(value):
             return self._wrap_function(get_import_path(value), {})

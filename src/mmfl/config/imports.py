@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from mmfl.config.messages import problem
+from mmfl.config.module_hashes import hash_module
 
 __all__ = [
     "OwnFunction",
@@ -72,7 +73,7 @@ def find_script_part(text: str) -> str | None:
 
 
 def import_object(path: str) -> Any:
-    """What ``package.module:name`` names."""
+    """What ``package.module:name`` names; the files of its modules are hashed at once."""
     module_name, _, name = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
@@ -83,4 +84,6 @@ def import_object(path: str) -> Any:
         if isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name)):
             said += "; put the module next to the experiment file, or add its folder to PYTHONPATH"
         raise problem(f"cannot import {path!r}: {said}", "kind") from error
+    hash_module(module_name)
+    hash_module(str(getattr(found, "__module__", "")))  # it may be defined in another module
     return found

@@ -41,6 +41,7 @@ from mmfl.experiment import (
     Ids,
     SimulatedFederation,
     Weighed,
+    hash_own_code,
     model_needs,
     simulate,
     worker_needs,
@@ -256,6 +257,7 @@ class LocalEngine:
             self._data.fill(distinct)
             self._shared = distinct
         setup = {"experiment": experiment, "arrays": names, "data": self._data.manifest}
+        setup["code"] = hash_own_code(experiment)
         self._pool.greet({"do": "setup"} | setup)
 
     def _know(self, params: Mapping[str, Params]) -> None:
