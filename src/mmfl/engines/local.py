@@ -112,6 +112,7 @@ class LocalEngine:
             # Should the rest fail, then nothing of it counts as done, and nothing else is served.
             self._world, self._pace, self._layouts = None, {}, {}
             self._experiment, self.federation = experiment, federation
+            self._cache.keep(experiment, arrays)
             self._share(plain, arrays)
             self._world = world
 
