@@ -41,7 +41,9 @@ TEXT = write_small(top="rounds = 2", local="steps = 1")
 WORKERS = ("engine={kind='local', workers=1}", f"tasks.a.metric={MODULE}:share")
 """The metric is computed in a worker, which imports the module for itself."""
 
-EDITED = f"module {MODULE!r} was edited since this process imported it; start again in a new process"
+EDITED = (
+    f"module {MODULE!r} was edited since this process imported it; start again in a new process"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +171,26 @@ def test_resumed_with_edited_code_it_is_warned_of_and_marked():
     name = f"code of {MODULE}"
     assert run.inexact == (
         f"begun with {name} {short(OLD)}, resumed after round 1 with {name} {short(NEW)}"
+    )
+
+
+def test_a_second_edit_is_named_as_well():
+    other = "metric_of_a_user"
+    Path(f"{other}.py").write_text(OLD)
+    own = f"tasks.a.metric={other}:share"
+    mmfl.run(load(own), "run")
+    edit()
+    with pytest.warns(MmflWarning, match="may end with other bits"):
+        mmfl.run(load(own, "rounds=3"), "run", resume=True)
+    Path(f"{other}.py").write_text(NEW)
+    del sys.modules[other]
+    with pytest.warns(MmflWarning, match=f"round 3 with code of {other} {short(NEW)}:"):
+        run = mmfl.run(load(own, "rounds=4"), "run", resume=True)
+    del sys.modules[other]
+    first, second = (f"code of {name}" for name in (MODULE, other))
+    assert run.inexact == (
+        f"begun with {first} {short(OLD)} and {second} {short(OLD)}, resumed after round 2 with "
+        f"{first} {short(NEW)}, resumed after round 3 with {second} {short(NEW)}"
     )
 
 
