@@ -27,7 +27,9 @@ def check(
 ) -> None:
     """Validate an experiment: the file, its data, its partition and its models. Trains nothing.
 
-    Every mistake in the file is one line.
+    Every mistake it can find at once is one line, which says whether it is in the file or in a
+    --set. Rules about several keys are checked when each key is valid on its own, and data and
+    models when all of the file is.
     """
     from mmfl.experiment import Experiment
 

@@ -17,7 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
-from mmfl.config.messages import location, problem, sentence, sentences, short
+from mmfl.config.messages import (
+    Mistake,
+    find_mistakes,
+    problem,
+    problems,
+    sentence,
+    sentences,
+    short,
+)
 from mmfl.config.module_hashes import hash_module
 from mmfl.config.schema import family_schema
 from mmfl.errors import ConfigError, did_you_mean
@@ -183,15 +191,20 @@ class Family:
 def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
     """A component from its fields; `bare`: they were not named, so a message does not name them."""
     names = {field.name for field in dataclasses.fields(cls) if field.init}
-    for key in fields:
-        if key not in names:
-            raise problem(f"is not a known key; {did_you_mean(str(key), names)}", str(key))
+    mistakes = [
+        Mistake(f"is not a known key; {did_you_mean(str(key), names)}", (str(key),))
+        for key in fields
+        if key not in names
+    ]
+    made = None
     try:
-        return TypeAdapter(cls).validate_python(dict(fields))
+        known = {key: value for key, value in fields.items() if key in names}
+        made = TypeAdapter(cls).validate_python(known)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = () if bare else location(first)
-        raise problem(sentence(error, cls, nested=True), *where) from None
+        mistakes += find_mistakes(error, cls)
+    if mistakes:
+        raise problems([Mistake(rule, ()) for rule, _ in mistakes] if bare else mistakes)
+    return made
 
 
 def parse(cls: type[T], data: Mapping[str, Any]) -> T:
