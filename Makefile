@@ -17,8 +17,8 @@ run: .venv/run.stamp  ## train three real models with fair, uniform and round-ro
 test: lint  ## run all checks and tests; K=pattern runs a part of the tests
 	@$(PYTEST) $(if $(K),-k '$(K)')
 
-test-all: lint  ## the same, and the slow tests too
-	@$(PYTEST) -m '' $(if $(K),-k '$(K)')
+test-all: lint  ## the same with the slow tests, and more examples of each property
+	@$(PYTEST) -m '' --hypothesis-profile long $(if $(K),-k '$(K)')
 
 lint: .venv/test.stamp  ## ruff, mypy and import-linter
 	@$(BIN)/ruff check

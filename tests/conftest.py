@@ -18,10 +18,15 @@ from mmfl.allocate import View
 from mmfl.config import imports_allowed
 from support.warm import Nursery, WarmPopen
 
-settings.register_profile(
-    "mmfl", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("mmfl")
+for name, examples in (("short", 40), ("long", 100)):  # of `make test` and `make test-all`
+    settings.register_profile(
+        name,
+        deadline=None,
+        derandomize=True,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("short")
 
 # A shell that starts `make test &` has its children ignore Ctrl-C, and theirs, and so on: tests
 # that send it would wait for ever.

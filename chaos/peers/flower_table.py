@@ -18,11 +18,12 @@ __all__ = ["WHERE", "tables"]
 UTILS = "serverapp/strategy/strategy_utils.py"
 LINK = "server/superlink/linkstate/in_memory_linkstate.py"
 WORKER = "server/superlink/fleet/vce/vce_api.py"
-VALUES = f"{UTILS}:95 `aggregate_arrayrecords` looks at no value"
-WEIGHTS = f"{UTILS}:82 `aggregate_arrayrecords` takes the weights as they are"
+VALUES = f"{UTILS}:95 `aggregate_arrayrecords` does not check values"
+WEIGHTS = f"{UTILS}:82 `aggregate_arrayrecords` uses the weights as they are"
 KEYS_ONLY = f"{UTILS}:189 `validate_message_reply_consistency` compares names, not contents"
 DEADLINE = "serverapp/strategy/strategy.py:140 `start(timeout=3600)`; "
-DEADLINE += "superlink/grid/inmemory_grid.py:168 `send_and_receive` goes on with what has come"
+DEADLINE += "superlink/grid/inmemory_grid.py:168 "
+DEADLINE += "`send_and_receive` continues with the replies it has"
 
 WHERE = {  # of the kinds that do not raise: an exception says itself where it comes from
     "dropout": f"{WORKER}:142 `worker` makes an error reply; "
@@ -48,8 +49,8 @@ WHERE = {  # of the kinds that do not raise: an exception says itself where it c
     "replay": KEYS_ONLY,
     "replay (addressed to the earlier message)": f"{LINK}:304 `store_message_res`: the earlier "
     "message is gone",
-    "false reported loss (NaN)": f"{UTILS}:102 `aggregate_metricrecords` looks at no value",
-    "false reported loss (1e9)": f"{UTILS}:102 `aggregate_metricrecords` looks at no value",
+    "false reported loss (NaN)": f"{UTILS}:102 `aggregate_metricrecords` does not check values",
+    "false reported loss (1e9)": f"{UTILS}:102 `aggregate_metricrecords` does not check values",
     "wrong dtype (float64)": f"{UTILS}:95 `aggregate_arrayrecords`: `+=` casts",
     "wrong dtype (int)": f"{UTILS}:95 `aggregate_arrayrecords`: `+=` casts",
     "malformed content (an unknown record more)": f"{UTILS}:189 "

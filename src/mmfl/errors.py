@@ -1,18 +1,18 @@
-"""Everything that mmfl raises on purpose.
+"""All errors that mmfl raises on purpose.
 
     MmflError                   one clear sentence; the command line prints it and exits with 2
     ├── InputError              a value from outside breaks a rule (also a ValueError)
     │   ├── ConfigError         ... in an experiment file or a ``--set``
     │   ├── DataError           ... in a data set or in the way it is partitioned
     │   └── NobodyError         ... and leaves no client that could train anything
-    ├── EngineError             the machinery that trains could not do its work
+    ├── EngineError             the engine that trains the models failed
     ├── FetchError              a data set could not be fetched: network, disk, npm
-    ├── ResourceError           the machine has too little memory for what is asked
+    ├── ResourceError           the machine has too little memory for the experiment
     ├── StoreError              a run directory cannot be written or read
     └── SweepError              some runs of a comparison failed; the others are finished
 
-`MmflWarning` is what mmfl warns of, in one sentence too. A bad *client* raises nothing: it becomes
-a `mmfl.exchange.ClientFailure` and costs that client its turn.
+`MmflWarning` is the category of all warnings, which are also one sentence. A bad *client* raises
+nothing: it becomes a `mmfl.exchange.ClientFailure` and costs that client its turn.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def printable(text: str) -> str:
 
 
 class MmflError(Exception):
-    """Base of all errors that mmfl raises on purpose: the message is one line for a person.
+    """Base of all errors that mmfl raises on purpose: the message is one readable line.
 
-    What a terminal would obey instead of showing it, such as an escape sequence in a key, is shown;
-    of a word that has no end, beginning and end.
+    Control characters, such as an escape sequence in a key, are shown escaped. Of a very long word
+    only the beginning and the end are shown.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -65,7 +65,7 @@ def one_line(message: object) -> str:
 
 
 class MmflWarning(UserWarning):
-    """Something that a person should know, though the work goes on."""
+    """Something that the user should know, although the work continues."""
 
 
 class InputError(MmflError, ValueError):
@@ -76,7 +76,7 @@ class ConfigError(InputError):
     """An experiment (file, ``--set`` or keyword) breaks a rule.
 
     Attributes:
-        mistakes: A sentence for each mistake that was found; the message has only the first.
+        mistakes: A sentence for each mistake; the message has only the first.
     """
 
     def __init__(self, message: object = "", mistakes: Iterable[str] = ()) -> None:
@@ -89,11 +89,11 @@ class DataError(InputError):
 
 
 class NobodyError(InputError):
-    """Nobody is left to train: no client holds data, or is recruited, or is ever active."""
+    """No client is left to train: none holds data, or is recruited, or is ever active."""
 
 
 class EngineError(MmflError):
-    """The engine could not do its work: a worker does not start, a model cannot be evaluated."""
+    """The engine failed: a worker does not start, or a model cannot be evaluated."""
 
 
 class FetchError(MmflError):
@@ -101,7 +101,7 @@ class FetchError(MmflError):
 
 
 class ResourceError(MmflError):
-    """The machine has too little memory for what is asked: the message names the setting."""
+    """The machine has too little memory for the experiment: the message names the setting."""
 
 
 class StoreError(MmflError):
@@ -109,7 +109,7 @@ class StoreError(MmflError):
 
 
 class SweepError(MmflError):
-    """Some runs of a comparison failed; the others are finished, and on disk."""
+    """Some runs of a comparison failed; the others are finished and stored."""
 
 
 def plural(number: int, noun: str) -> str:

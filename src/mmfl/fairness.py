@@ -23,7 +23,7 @@ __all__ = [
 
 
 def worst(values: npt.ArrayLike) -> float:
-    """The least of the values; NaN if one of them is unknown."""
+    """The lowest of the values; NaN if one of them is unknown."""
     return float(np.min(np.asarray(values, dtype=np.float64)))
 
 
@@ -70,7 +70,7 @@ def alpha_fair_objective(losses: npt.ArrayLike, alpha: float) -> float:
 
 
 class Price(NamedTuple):
-    """What fairness cost and what it bought.
+    """What fairness costs and what it gains.
 
     Attributes:
         mean_lost: How much lower the mean over tasks is.

@@ -165,7 +165,7 @@ def test_wrong_usage_exits_with_2_and_shows_the_usage(call, arguments):
 
 
 def test_a_seed_is_refused_where_nothing_is_drawn(mistake, small_toml):
-    said = "the file holds the bids, so nothing is drawn; leave it out"
+    said = "the bids come from a file, so nothing is drawn; leave it out"
     assert mistake("run", "bids.csv", "-b", "1", "--seed", "1") == f"--seed: {said}"
     assert mistake("compare", "bids.csv", "-b", "1", "--seeds", "0-1") == f"--seeds: {said}"
     Path("plain.toml").write_text(small_toml)

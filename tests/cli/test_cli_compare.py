@@ -77,13 +77,13 @@ def test_the_same_command_again_runs_nothing_and_draws_the_same(call, config):
     before, picture = files(folder), (folder / "comparison.png").read_bytes()
     code, out, err = call("compare", config, *VARY)
     assert (code, err) == (0, "")
-    assert out.startswith("4 of 4 runs are finished already\n")
+    assert out.startswith("4 of 4 runs are already finished\n")
     assert "run 1/4" not in out
     assert files(folder) == before
     assert (folder / "comparison.png").read_bytes() == picture
     code, out, _ = call("compare", config, *VARY[:3], "0-2")
     assert code == 0
-    assert out.startswith("4 of 6 runs are finished already\nrun 5/6  fed_fair, seed 2")
+    assert out.startswith("4 of 6 runs are already finished\nrun 5/6  fed_fair, seed 2")
     assert {path: time for path, time in files(folder).items() if path in before} == before
 
 
@@ -193,8 +193,8 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "path": (["--vary", "tasks.c.lr=1,2"], "mmfl: --vary: tasks has no 'c'; "),
         "set": (["--set", "rounds=0", "--vary", "seed=1,2"], "mmfl: --set: rounds must be"),
         "seeds": (["--seeds", "a"], "--seeds takes numbers and ranges"),
-        "seed set": (["--set", "seed=3"], "seeds are given as --seeds"),
-        "seed varied": (["--vary", "seed=1,2"], "seeds are given as --seeds"),
+        "seed set": (["--set", "seed=3"], "choose seeds with --seeds"),
+        "seed varied": (["--vary", "seed=1,2"], "choose seeds with --seeds"),
         "names": (["--vary", "tasks.a.name=x,y"], "must have the same tasks, in the same order"),
         "figure": (["--figure", "x.txt"], "x.txt"),
         "imports": (["--vary", "tasks.a.loss=m:f,mse"], "would import code; pass --allow-imports"),
@@ -206,7 +206,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
             "task 'a': normalize.mean must be one number or 16",
         ),
         "warm start": (["--set", "tasks.a.warm_start=none"], "warm_start 'none' cannot be read"),
-        "other tensors": (["--set", model], "task 'a': warm_start 'first.safetensors' lacks the"),
+        "other tensors": (["--set", model], "task 'a': warm_start 'first.safetensors' has no"),
         "data": (["--set", "tasks.a.dataset=nowhere"], "task 'a': data set 'nowhere'"),
     }
 
@@ -239,7 +239,7 @@ def test_control_c_ends_it_and_the_same_command_goes_on(call, config):
     before = {p: t for p, t in files(Path("here")).items() if "seed-0" in p.parts}
     code, out, err = call(*many)
     assert (code, err) == (0, "")
-    kept = int(out.split(" of 8 runs are finished already")[0])
+    kept = int(out.split(" of 8 runs are already finished")[0])
     assert 1 <= kept < 8
     assert f"run {kept + 1}/8" in out
     assert {p: t for p, t in files(Path("here")).items() if "seed-0" in p.parts} == before

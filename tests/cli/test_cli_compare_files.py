@@ -35,7 +35,7 @@ def test_the_users_own_file_is_refused_before_anything_runs(call, command, name)
     assert (code, out) == (2, "")
     assert err == (
         f"mmfl: 'here/{name}' already exists, and mmfl compare did not write it, or it was "
-        "changed since; move it, or replace it with --force\n"
+        "changed; move it, or replace it with --force\n"
     )
     assert contents() == {name: b"precious"}
     assert not Path("here/as-is").exists()
@@ -135,7 +135,7 @@ def test_another_file_of_the_name_of_its_list_is_refused(call, command):
         Path("here/mmfl-compare.json").write_text(text)
         code, out, err = call(*command)
         assert (code, out) == (2, "")
-        assert err == "mmfl: 'here/mmfl-compare.json' is not a file of mmfl compare; move it\n"
+        assert err == "mmfl: 'here/mmfl-compare.json' was not written by mmfl compare; move it\n"
         assert contents() == {"mmfl-compare.json": text.encode()}
 
 

@@ -114,14 +114,14 @@ def test_a_task_that_got_no_turn_by_chance_is_told_of_and_not_an_error(call, con
     assert (code, err) == (0, "")
     shown, text, found = texts(out)
     [(task, seeds)] = found["variants"][0]["never_trained"].items()
-    said = f"as is: task {task!r} never trained with seed 0: it was given no turn"
+    said = f"as is: task {task!r} never trained with seed 0: it got no turn"
     assert seeds == [0]
     for table in (shown, text, " ".join(found["remarks"])):
         assert said in table
         assert "!" not in table
     code, out, err = call("run", config, *sets, "--out", "run")
     assert (code, err) == (0, "")
-    assert f"task {task!r} never trained: it was given no turn" in out
+    assert f"task {task!r} never trained: it got no turn" in out
 
 
 def test_a_task_that_an_auction_leaves_out_is_told_of_and_not_an_error(call, config):
@@ -243,12 +243,13 @@ def test_runs_that_were_not_made_alike_are_told_of_in_every_table(call, config):
         warnings.simplefilter("default")
         code, out, err = call(*command)
     assert code == 0
-    assert err.startswith("mmfl: warning: 'here': not all runs were made alike")
+    assert err.startswith("mmfl: warning: 'here': not all runs were made with the same setup")
     assert err.count("\n") == 1
     shown, text, found = texts(out)
-    exact = "as is: the run with seed 0 is not bit-exact: it was begun with torch 1.0, resumed "
+    exact = "as is: the run with seed 0 is not bit-exact: it was started with torch 1.0, resumed "
     exact += f"after round 1 with torch {now}"
-    alike = "not all runs were made alike, which may change results: numpy 1.1 (1 run), numpy"
+    alike = "not all runs were made with the same setup, which may change results: "
+    alike += "numpy 1.1 (1 run), numpy"
     for said in (exact, alike):
         assert said in shown
         assert said in text

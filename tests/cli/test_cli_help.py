@@ -107,7 +107,8 @@ def test_clients_without_data_are_warned_of(call):
         code, out, err = call("check", "e.toml", "--allow-imports")
         assert (code, "e.toml is valid: " in out) == (0, True)
         assert err == (
-            "mmfl: warning: 3 clients hold no data of any task, so clients.count = 15 could be 12\n"
+            "mmfl: warning: 3 clients hold no data for any task, so clients.count = 15 could be 12"
+            "\n"
         )
         code, _, err = call("check", "e.toml", "--allow-imports", "--set", "clients.count=12")
         assert (code, err) == (0, "")

@@ -25,7 +25,7 @@ def test_a_task_is_not_called_like_a_column_of_the_tables(call, config, name):
     code, out, err = call("check", config)
     assert (code, out) == (2, "")
     assert err.endswith(
-        ".name must not be worst, mean, variance or jain (tables have columns of these names), "
+        ".name must not be worst, mean, variance or jain (tables have columns with these names), "
         f"got {name!r}\n"
     )
     assert err.count("\n") == 1

@@ -151,7 +151,7 @@ def test_a_second_process_on_a_live_run_is_refused(call, config):
         options = ("--set", "rounds=100000", "--out", "run")
         code, out, err = call("run", config, *options, "--resume")
         assert (code, out) == (2, "")
-        assert err == "mmfl: 'run' is being run by another process\n"
+        assert err == "mmfl: 'run' is in use by another process\n"
         assert call("run", config, *options)[2].startswith("mmfl: 'run' already exists")
         assert process.poll() is None
     finally:
@@ -183,6 +183,6 @@ def test_a_folder_of_the_users_is_one_sentence_and_left_alone(call, small_toml):
     mine.write_text(f"# my comment\n{small_toml}")
     code, out, err = call("run", mine, "--out", "mine", "--resume")
     assert (code, out) == (2, "")
-    assert err == "mmfl: 'mine' holds no run (it has no run.sqlite)\n"
+    assert err == "mmfl: 'mine' does not contain a run (it has no run.sqlite)\n"
     assert list(Path("mine").iterdir()) == [mine]
     assert mine.read_text() == f"# my comment\n{small_toml}"

@@ -86,4 +86,4 @@ def test_the_status_says_what_cannot_be_verified(call, run):
     make_older(run)
     code, out, err = call("status", run)
     assert (code, err) == (0, "")
-    assert "cannot be verified (written by an older mmfl)\n" in out
+    assert "cannot be verified (written by an older version of mmfl)\n" in out

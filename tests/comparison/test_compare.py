@@ -189,7 +189,7 @@ def test_a_run_of_another_process_counts_as_failed_and_the_others_are_done():
         plan = Comparison({"x": made()}, [0, 1], "out")
         message = one_line(SweepError, lambda: list(plan.go(1)))
         assert snapshot(folder) == before
-    said = "x, seed 0: 'out/x/seed-0' is being run by another process"
+    said = "x, seed 0: 'out/x/seed-0' is in use by another process"
     assert message == f"1 of 2 runs failed: {said}"
     assert [str(error) for error in plan.failed.values()] == [said]
     assert list(plan.results()["x"]) == [1]
@@ -216,7 +216,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "out/x/seed-1").mkdir()
     (tmp_path / "out/x/seed-1/thesis.txt").touch()
     message = one_line(StoreError, lambda: Comparison({"x": made()}, [1], "out"))
-    assert "holds no run" in message
+    assert "does not contain a run" in message
     (tmp_path / "file").touch()
     message = one_line(InputError, lambda: compare({"x": made()}, [0], "file"))
     assert message == "'file' is a file; choose a folder for the runs"
@@ -248,7 +248,7 @@ def test_a_damaged_run_counts_as_failed_is_left_alone_and_the_others_are_run(dam
     assert plan.todo == 3 * made().rounds
     message = one_line(SweepError, lambda: list(plan.go()))
     assert message.startswith("1 of 4 runs failed: x, seed 0: ")
-    assert message.endswith("; it is left as it is")
+    assert message.endswith("; it is left unchanged")
     assert {name: list(runs) for name, runs in plan.results().items()} == {"x": [1], "y": [0, 1]}
     assert snapshot(folder) == before
     assert one_line(SweepError, lambda: compare({"x": made()}, [0, 1], "out")).startswith("1 of 2")
@@ -320,7 +320,7 @@ def test_a_variant_that_cannot_run_is_named_before_any_is_run():
 
 def test_variants_must_be_alike_in_metrics_and_engine():
     for change, rule in (
-        ("tasks.a.metric=loss", "must judge task 'a' by the same metric, got"),
+        ("tasks.a.metric=loss", "must evaluate task 'a' by the same metric, got"),
         ("engine.kind=local", "variants share one engine"),
     ):
         given = {"one": made(), "other": made(change)}
@@ -360,7 +360,7 @@ def test_a_folder_that_was_left_in_its_first_moment_is_used_again():
     write_mark(folder, first)
     (folder / "experiment.toml").write_bytes(first["experiment.toml"])
     lease = Lease(folder).take()  # as a process has that has only just begun
-    busy = "'out/x/seed-0' is being run by another process"
+    busy = "'out/x/seed-0' is in use by another process"
     assert busy in one_line(SweepError, lambda: compare({"x": made()}, [0], "out"))
     sqlite3.connect(folder / "run.sqlite").execute("PRAGMA user_version = 1").close()
     assert busy in one_line(SweepError, lambda: compare({"x": made()}, [0], "out"))

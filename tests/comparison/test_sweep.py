@@ -142,7 +142,7 @@ def test_parts_that_other_processes_cannot_find_are_run_here(module):
     assert plan.jobs(1) == 1
     message = one_line(InputError, lambda: plan.jobs(2))
     assert f"'{module}:Own'" in message
-    assert message.endswith("put it into a module of its own, or use --jobs 1")
+    assert message.endswith("move it into a module, or use --jobs 1")
 
 
 def test_a_process_that_is_killed_is_replaced_and_the_result_is_the_same():
@@ -175,7 +175,7 @@ def test_a_run_that_costs_three_processes_is_given_up(how, lives, end, monkeypat
     monkeypatch.setattr("mmfl.comparison.pool.LIVES", lives)
     given = {"calm": made(), "x": trouble(how)}
     message = one_line(SweepError, lambda: compare(given, [0, 1], "out", jobs=2))
-    whose = [f"x, seed {s}: it ended {lives} processes, of which the last {end}" for s in (0, 1)]
+    whose = [f"x, seed {s}: its process died {lives} times; the last one {end}" for s in (0, 1)]
     assert message in [f"2 of 4 runs failed: {'; '.join(said)}" for said in (whose, whose[::-1])]
     assert [mmfl.Run.load(f"out/calm/seed-{s}").status for s in (0, 1)] == ["finished"] * 2
     assert children() == []

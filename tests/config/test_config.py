@@ -163,15 +163,15 @@ def test_a_family_does_not_change_the_table_it_reads() -> None:
         ({"kind": "bix"}, "shape.kind: unknown shape 'bix'; did you mean 'box'?"),
         ({"kind": "zzzz"}, "shape.kind: unknown shape 'zzzz'; known: box, circle"),
         ({"width": 3}, "shape needs a 'kind' (known: box, circle)"),
-        ({"kind": 3}, "shape.kind must be a kind's name (known: box, circle), got 3"),
+        ({"kind": 3}, "shape.kind must be the name of a kind (known: box, circle), got 3"),
         ({}, "shape needs a 'kind' (known: box, circle)"),
         ({"kind": "box", "width": -1}, "shape.width must be greater than 0, got -1"),
         ({"kind": "box", "widht": 1, "width": 1}, "shape.widht is not a known key; did you mean"),
         (-2.5, "shape must be greater than 0, got -2.5"),
         (True, "shape must be a number, got True"),
         ("bix", "shape must be a number, got 'bix'"),
-        ([1], "shape must be a table with 'kind', or a kind, got [1]"),
-        (None, "shape must be a table with 'kind', or a kind, got None"),
+        ([1], "shape must be a table with 'kind', or the name of a kind, got [1]"),
+        (None, "shape must be a table with 'kind', or the name of a kind, got None"),
     ],
 )
 def test_a_family_refuses(value: object, message: str) -> None:
@@ -181,7 +181,7 @@ def test_a_family_refuses(value: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (2.5, "solid must be a table with 'kind', or a kind, got 2.5"),
+        (2.5, "solid must be a table with 'kind', or the name of a kind, got 2.5"),
         ("bix", "solid.kind: unknown solid 'bix'; did you mean 'box'?"),
         ("box", "solid.width is missing"),
     ],
@@ -309,7 +309,7 @@ def test_set_adds_parameters_to_a_bare_kind() -> None:
         ("tasks.2.lr=5", "tasks has no '2'; known: fashion, letters"),
         ("tasks.-1.lr=5", "tasks has no '-1'"),
         ("tasks.².lr=5", "tasks has no '²'"),
-        ("tasks.fashion=5", "name a key of the item too"),
+        ("tasks.fashion=5", "must name a key of the item, too"),
         ("words.a.lr=5", "words"),
     ],
 )

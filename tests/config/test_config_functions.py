@@ -127,7 +127,7 @@ def test_what_cannot_be_imported_again_is_one_sentence(own, place, which):
     functions = {"lambda": own.unnamed, "inner": own.maker(), "bound": own.thing.bound}
     message = refused(place, functions.get(which, shadowed))
     assert message.startswith(f"Task: {place}: '{PATH}:")
-    assert message.endswith("cannot be imported again; give a function of a module's own")
+    assert message.endswith("cannot be imported by this name; define the function in a module")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_is_no_function_is_one_sentence(own, place, value):
 )
 def test_options_that_no_file_could_hold_are_one_sentence(own, place, value):
     message = refused(place, {"kind": f"{PATH}:function", "since": value})
-    assert f"{place}.since must be text, numbers, lists or tables of them, got" in message
+    assert f"{place}.since must consist of text, numbers, lists and tables, got" in message
 
 
 def test_without_permission_a_path_is_refused_and_nothing_is_imported(own, place):
@@ -210,7 +210,7 @@ def test_data_may_be_a_table_pairs_arrays_or_four_arrays(what, rows, classes):
 @pytest.mark.parametrize("what", ["three", "none"])
 def test_data_that_is_nothing_of_the_kind_is_one_sentence(what):
     message = one_line(DataError, lambda: data(what))
-    assert "must return x_train, y_train, x_test, y_test, or a table of them, got" in message
+    assert "must return x_train, y_train, x_test, y_test, or a dictionary of them, got" in message
 
 
 def test_a_partition_function_gets_the_examples_the_clients_and_a_stream():

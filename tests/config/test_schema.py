@@ -65,7 +65,7 @@ NEEDED: dict[str, Any] = {  # by name, a value for a field that has none
 BETWEEN_FIELDS = re.compile(
     r"low (must be (below|at most) high|<= high)|one (rate|chance) per client|needs a speed|"
     r"takes epochs or steps|needs a target in every task|must have a trim|low < high|not both|"
-    r"needs bids|from a file or simulates"
+    r"needs bids|takes the bids from a file"
 )
 
 

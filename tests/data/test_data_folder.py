@@ -28,7 +28,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_home_a_folder_must_be_named(tmp_path: Path) -> None:
     message = one_line(DataError, default_folder)
     assert message == (
-        "the data folder '~/.cache' is in a home folder, and none is known; set HOME, or name "
+        "the data folder '~/.cache' is in a home folder, but none is known; set HOME, or name "
         "another data folder with --data-dir or MMFL_DATA"
     )
     assert one_line(DataError, lambda: Named("mnist").load(None)) == message

@@ -77,15 +77,14 @@ def test_a_function_that_returns_no_data_is_named(how, message):
 
 def test_a_function_that_cannot_be_found_again_is_refused():
     found = one_line(ConfigError, lambda: experiment({"kind": lambda: None, "count": 4}))
-    assert "cannot be imported again" in found
+    assert "cannot be imported by this name" in found
     found = one_line(ConfigError, lambda: experiment({"kind": 3}))
-    assert found.startswith("tasks[0].dataset.kind must be a kind's name (known: named, npz")
+    assert found.startswith("tasks[0].dataset.kind must be the name of a kind (known: named, npz")
 
 
 def test_what_is_not_an_npz_file_gets_a_hint(tmp_path: Path) -> None:
     hint = (
-        'a function of your own ("module:function") can read any file '
-        "(docs/how-to/use-your-own-data.md)"
+        'your own function ("module:function") can read any file (docs/how-to/use-your-own-data.md)'
     )
     path = tmp_path / "table.csv"
     message = one_line(DataError, lambda: Npz(str(path)).load(None))

@@ -114,7 +114,7 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
         ),
         (
             {"y_train": np.zeros((6, 1), int)},
-            "y_train and y_test differ in an example's shape, (1,) and ()",
+            "y_train and y_test must have examples of the same shape, got (1,) and ()",
         ),
         (
             {"y_test": np.zeros(4, bool)},
@@ -142,11 +142,11 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
         ),
         (
             {"x_test": np.zeros((4, 4, 6), np.uint8)},
-            "x_train and x_test differ in an example's shape",
+            "x_train and x_test must have examples of the same shape",
         ),
         (
             {"x_test": np.zeros((4, 20), np.uint8)},
-            "x_train and x_test differ in an example's shape",
+            "x_train and x_test must have examples of the same shape",
         ),
         ({"x_train": np.array([{}] * 6, object)}, "cannot be read: "),
         ({"y_test": np.array([None] * 4, object)}, "cannot be read: "),
@@ -253,7 +253,7 @@ def test_without_a_data_folder_names_are_looked_up_in_the_cache(
     write(default_folder() / "mine.npz")
     assert Named("mine").load(None).classes == 3
     message = refused(lambda: Named("mimes").load(None))
-    assert "did you mean 'mine'? (give --data-dir or MMFL_DATA if it is elsewhere)" in message
+    assert "did you mean 'mine'? (set --data-dir or MMFL_DATA if it is elsewhere)" in message
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_folder() == tmp_path / ".cache" / "mmfl"
@@ -269,7 +269,7 @@ def test_a_set_that_can_be_fetched_says_how(tmp_path: Path) -> None:
     message = refused(lambda: Named("mnist").load(None))
     assert message == (
         f"data set 'mnist': {str(default_folder())!r} has no mnist.npz; get it with "
-        "`mmfl data fetch mnist`, or use 'mnist_small', a part of it that comes with mmfl"
+        "`mmfl data fetch mnist`, or use 'mnist_small', a subset that comes with mmfl"
     )
     there = tmp_path / "my data"
     there.mkdir()
@@ -280,7 +280,7 @@ def test_a_set_that_can_be_fetched_says_how(tmp_path: Path) -> None:
 def test_a_missing_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     rule = (
-        f"the data folder {str(gone)!r} does not exist (it is from %s); name another with "
+        f"the data folder {str(gone)!r} does not exist (it was set by %s); name another with "
         "--data-dir or MMFL_DATA"
     )
     assert refused(lambda: data_folder(gone)) == rule % "--data-dir"

@@ -108,7 +108,7 @@ def test_the_small_sets_are_lossless_parts_of_the_whole(script: ModuleType, name
 
 def test_a_missing_file_is_one_sentence() -> None:
     message = one_line(DataError, lambda: embedded.load("nothing"))
-    assert message.startswith("embedded data set 'nothing' cannot be read, install mmfl again: ")
+    assert message.startswith("embedded data set 'nothing' cannot be read; reinstall mmfl: ")
 
 
 # The content hash

@@ -81,12 +81,15 @@ def test_every_version_is_read(version):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (head((1,), 3, length=2**32 - 1), "its head has 4,294,967,295 bytes, and may have 10,000"),
+        (
+            head((1,), 3, length=2**32 - 1),
+            "its header has 4,294,967,295 bytes, but may have at most",
+        ),
         (head((-1, -(10**9)), 1), "the shape must be whole numbers, got (-1, -1000000000)"),
-        (head((2,), 1, descr="nothing"), "its head is damaged"),
-        (b"\x93NUMPY\x04\x00\x00\x00", "version (4, 0) of NumPy's format is unknown"),
-        (b"\x93NUMPY\x01\x00\x04\x00((((", "its head is damaged"),
-        (b"words", "it is not in NumPy's format"),
+        (head((2,), 1, descr="nothing"), "its header is damaged"),
+        (b"\x93NUMPY\x04\x00\x00\x00", "version (4, 0) of the npy format is unknown"),
+        (b"\x93NUMPY\x01\x00\x04\x00((((", "its header is damaged"),
+        (b"words", "it is not in NumPy's npy format"),
     ],
 )
 def test_a_damaged_head_is_one_sentence(content, words):
@@ -105,7 +108,7 @@ def test_a_partition_that_claims_more_than_the_file_has_is_refused(version):
     Path("a.npy").write_bytes(head((HUGE,), version))
     shards = FromFile("a.npy")
     message = one_line(MmflError, lambda: shards.split(Examples.of([0]), 2, rng=stream(0, "p")))
-    assert message.endswith("its head says 1,000,000,000,000,000 bytes, and 0 follow")
+    assert message.endswith("its header says 1,000,000,000,000,000 bytes, but 0 follow")
 
 
 def test_a_large_text_is_no_partition():
@@ -113,4 +116,4 @@ def test_a_large_text_is_no_partition():
         file.truncate(2 << 30)
     shards = FromFile("a.csv")
     message = one_line(DataError, lambda: shards.split(Examples.of([0]), 2, rng=stream(0, "p")))
-    assert message.endswith("it has 2,147,483,648 bytes, and may have 67,108,864")
+    assert message.endswith("it has 2,147,483,648 bytes; the limit is 67,108,864")

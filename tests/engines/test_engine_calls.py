@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 import mmfl
@@ -70,3 +72,44 @@ def test_updates_lie_on_the_disk_if_they_cannot_lie_in_memory(name, number):
 def test_a_worker_that_cannot_be_talked_to_is_replaced(name, number):
     *_, (state, _) = mmfl.rounds(Experiment.from_toml(TEXT, sets=["engine.kind=inline"]))
     assert failing(name, number) == state.fingerprint
+
+
+@pytest.mark.parametrize("stray", [b"no JSON", b"[]", b"{}", b'{"number": 0}', b"\xff"])
+def test_a_worker_whose_answer_is_not_an_answer_is_replaced(stray):
+    """A library that a model loads may write to any descriptor."""
+    straight, spoilt = fingerprint(), []
+
+    def interceptor(called, function, args, options):
+        found = function(*args, **options)
+        if called == "receive" and not spoilt:
+            spoilt.append(found)
+            return stray
+        return found
+
+    with calls.intercept(interceptor):
+        assert fingerprint() == straight
+    assert spoilt
+
+
+def test_a_default_timeout_of_sockets_is_not_that_of_workers():
+    """Code that downloads often sets one, for the whole process."""
+    straight, started = fingerprint(), []
+
+    def interceptor(called, function, args, options):
+        started.extend([called] if called == "spawn" else [])
+        return function(*args, **options)
+
+    socket.setdefaulttimeout(5.0)
+    try:
+        with calls.intercept(interceptor):
+            assert fingerprint() == straight
+    finally:
+        socket.setdefaulttimeout(None)
+    assert len(started) == 1  # none had to be replaced
+
+
+def fingerprint() -> str:
+    """Of the experiment; no turn of it may be lost."""
+    *_, (state, record) = mmfl.rounds(Experiment.from_toml(TEXT))
+    assert record.failures == ()
+    return state.fingerprint

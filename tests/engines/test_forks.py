@@ -50,8 +50,37 @@ class Net(nn.Linear):
                 signal.pause()
             self.path.write_text(str(fork))
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.training and self.how.startswith("forks in each step"):
+            fork = os.fork()
+            if fork:
+                os.waitpid(fork, 0)
+            else:
+                with self.path.open("a") as file:
+                    file.write("x")
+                if self.how.endswith("and raises"):
+                    raise ValueError
+                if self.how.endswith("and exits"):
+                    raise SystemExit
         return super().forward(x)
 """
+
+
+@pytest.mark.parametrize("how", ["", " and raises", " and exits"])
+@pytest.mark.parametrize("engine", [Inline(), Local(workers=1)], ids=["inline", "local"])
+def test_a_fork_that_comes_back_from_the_model_ends_there(odd, tmp_path: Path, engine, how):
+    """It neither takes the next step, in which it would fork again, nor becomes a second run."""
+    (tmp_path / "forking.py").write_text(textwrap.dedent(FORKING))
+    text = odd("works").to_toml().replace("oddities:Odd", "forking:Forking")
+    text = text.replace("epochs = 1", "steps = 3")
+    sets = ["rounds=1", "local.batch_size=2"]
+    works = mmfl.Experiment.from_toml(text, sets=sets, allow_imports=True)
+    *_, (straight, done) = mmfl.rounds(replace(works, engine=engine))
+    sets.append(f"tasks.odd.model.how=forks in each step{how}")
+    forking = mmfl.Experiment.from_toml(text, sets=sets, allow_imports=True)
+    *_, (state, record) = mmfl.rounds(replace(forking, engine=engine))
+    assert record.failures == ()
+    assert np.array_equal(state.params["odd"].flat, straight.params["odd"].flat)
+    assert (tmp_path / "flag").read_text() == "xxx" * sum(done.clients.values())
 
 
 def test_a_worker_that_dies_while_a_fork_of_it_lives_is_replaced(odd, tmp_path: Path):

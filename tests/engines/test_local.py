@@ -231,5 +231,5 @@ def test_what_workers_need_from_the_script_that_runs_is_refused_by_name(tmp_path
     done = run_script(tmp_path, '"partition": by_turns')
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert "'__main__:by_turns' is defined in the script that runs" in last
+    assert "'__main__:by_turns' is defined in the script that you run" in last
     assert "engine.kind" in last

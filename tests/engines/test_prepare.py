@@ -214,7 +214,7 @@ def test_a_model_of_the_script_is_refused_before_any_data_is_replaced(local, exp
     homeless = replace(other.tasks[0], model=Homeless())
     broken = replace(other, tasks=(homeless, other.tasks[1]))
     message = one_line(EngineError, lambda: local.prepare(broken))
-    assert "defined in the script that runs" in message
+    assert "defined in the script that you run" in message
     *_, (state, _) = mmfl.rounds(made(), engine=local)
     assert state.fingerprint == expected
     assert serve(local, made()) == expected

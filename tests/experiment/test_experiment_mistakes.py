@@ -139,7 +139,10 @@ def test_bad_values_are_one_sentence(sets: str, parts: list[str]) -> None:
         ("rounds = 1\nrounds = 2", ["not valid TOML"]),
         (f"seed = {'9' * 5000}\n{LEAST}", ["not valid TOML"]),
         (f"{LEAST}\nx = {'[' * 5000}{']' * 5000}\n", ["not valid TOML", "(at line 9)"]),
-        ("seed = 1\nx = [\n" + "[\n" * 5000 + "]\n" * 5001, ["brackets inside each other (at l"]),
+        (
+            "seed = 1\nx = [\n" + "[\n" * 5000 + "]\n" * 5001,
+            ["brackets are nested too deeply (at l"],
+        ),
         ("", ["rounds is missing"]),
         (LEAST.replace("rounds = 2", ""), ["rounds is missing"]),
         (LEAST.replace("[clients]\ncount = 4", ""), ["clients is missing"]),
@@ -217,7 +220,7 @@ def test_a_file_of_two_gigabytes_is_not_read(load):
         file.truncate(2 << 30)
     message = one_line(ConfigError, lambda: load("large.toml"))
     assert message == (
-        "cannot read 'large.toml': it has 2,147,483,648 bytes, and may have 67,108,864"
+        "cannot read 'large.toml': it has 2,147,483,648 bytes; the limit is 67,108,864"
     )
 
 
@@ -235,7 +238,7 @@ def test_a_file_of_two_gigabytes_is_not_read(load):
 @pytest.mark.parametrize("given", [None, "s.toml"])
 def test_what_is_not_an_experiment_is_one_sentence(act, given):
     said = one_line(InputError, lambda: act(given))
-    assert said.startswith("an experiment is needed, got ")
+    assert said.startswith("expected an Experiment, got ")
     assert said.endswith("; read a file with Experiment.load")
     assert list(Path().iterdir()) == []
 

@@ -60,9 +60,9 @@ def test_flat_keys_mean_the_same_as_keys_in_local(own: dict[str, Any]) -> None:
 def test_a_key_both_in_the_task_and_in_its_local_is_refused(key: str) -> None:
     text = LEAST.replace('name = "a"', f'name = "a"\n{key}\nlocal = {{ {key} }}')
     name = key.partition("=")[0]
-    with pytest.raises(ConfigError, match=rf"^tasks\[0\]: {name} is given both"):
+    with pytest.raises(ConfigError, match=rf"^tasks\[0\]: {name} is set both"):
         Experiment.from_toml(text)
-    with pytest.raises(ConfigError, match=rf"^tasks\[0\]: {name} is given both"):
+    with pytest.raises(ConfigError, match=rf"^tasks\[0\]: {name} is set both"):
         Experiment.from_toml(text, sets=["tasks.a.lr=0.1"])
 
 

@@ -75,7 +75,7 @@ def test_a_batch_is_as_large_as_a_client_or_the_test_split_allows(small_toml):
 def test_an_aggregator_that_needs_every_update_holds_those_that_a_task_surely_gets(small):
     median = dataclasses.replace(small, aggregator=Median())
     needs = needs_of(median, dense=Weighed(1000), image=Weighed(10))
-    what = "aggregator.kind = 'median', to which a task's updates (4) come all at once,"
+    what = "aggregator.kind = 'median', which holds all of a task's updates (4) in memory,"
     assert needs[what] == 12 * 1000 + 4 * 4 * 10  # 8 are active, for 2 tasks
     assert isinstance(small.aggregator, Mean)
 
@@ -275,6 +275,6 @@ def test_memory_that_runs_out_all_the_same_is_one_sentence(small_toml, tmp_path)
     options = ("--allow-imports", "--set", "allocator=greedy:Greedy", "--out", "out")
     found = limited(resource.RLIM_INFINITY, "run", "small.toml", *options)
     assert found.returncode == 2
-    assert found.stderr.startswith("mmfl: memory ran out: Unable to allocate 7.11 PiB")
+    assert found.stderr.startswith("mmfl: out of memory: Unable to allocate 7.11 PiB")
     assert found.stderr.count("\n") == 1
     assert memory.ran_out(MemoryError()) is not None

@@ -57,7 +57,7 @@ def test_a_distance_needs_a_target_in_every_task():
     table = {"rounds": 1, "clients": {"count": 2}, "score": "distance"}
     tasks = [{"name": "a", "dataset": "x", "target": 0.5}, {"name": "b", "dataset": "x"}]
     make = lambda: Experiment.from_dict({**table, "tasks": tasks})  # noqa: E731
-    rule = "score = \"distance\" needs a target in every task; see 'b'"
+    rule = "score = \"distance\" needs a target in every task; task 'b' has none"
     assert one_line(ConfigError, make) == rule
     tasks[1]["target"] = -1.5
     assert make().tasks[1].target == -1.5

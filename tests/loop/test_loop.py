@@ -83,7 +83,7 @@ def test_active_counts_only_clients_that_may_train_something():
 
 
 def test_nobody_who_holds_data_or_nobody_active_is_one_sentence():
-    with pytest.raises(InputError, match="no client holds data of any task"):
+    with pytest.raises(InputError, match="no client holds data for any task"):
         play(mock(table=np.zeros((12, 3), int)))
     clients = dataclasses.replace(experiment().clients, active=0.01)
     with pytest.raises(InputError, match=r"clients.active = 0.01 of 12 clients .* nobody active"):

@@ -143,7 +143,7 @@ def test_it_says_if_nobody_is_willing_or_no_winner_holds_data():
     table = np.full((12, 3), 5)
     table[0, 1] = 0
     message = one_line(InputError, lambda: play(hired(settings, table=table)))
-    assert "task 'b': none of the clients recruited for it holds data of it" in message
+    assert "task 'b': none of the clients recruited for it holds data for it" in message
 
 
 def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
@@ -221,9 +221,9 @@ def test_a_state_is_not_continued_with_other_bids():
     [
         ("client,a,b\n0,1,1\n", "bids.csv: has no column for task 'c'"),
         ("client,a,b,c,d\n0,1,1,1,1\n", "bids.csv: column 'd' is not a task; known: a, b, c"),
-        ("client,a,b,c\n12,1,1,1\n", "client 12 is none of the experiment's (0 to 11)"),
-        ("client,a,b,c\nanna,1,1,1\n", "client 'anna' is none of the experiment's"),
-        ("client,a,b,c\n0,1,1,1\nx3,1,1,1\n", "client 'x3' is none of the experiment's"),
+        ("client,a,b,c\n12,1,1,1\n", "client 12 is not in the experiment (0 to 11)"),
+        ("client,a,b,c\nanna,1,1,1\n", "client 'anna' is not in the experiment"),
+        ("client,a,b,c\n0,1,1,1\nx3,1,1,1\n", "client 'x3' is not in the experiment"),
         ("client,a,b,c\n", "bids.csv: has no bids; after line 1 there must be a line"),
         ("a,b,c\n1,1,1\n", "has 1 rows for 12 clients; a first column 'client'"),
         ("client,a,b,c\n0,1,x,1\n", "bids.csv, line 2, column 'b' (client '0'): must be a number"),
@@ -262,7 +262,7 @@ def test_a_file_without_ids_has_a_row_for_each_client():
         ("mechanism = { kind = 'vcg', budget = 1.0 }", "unknown mechanism 'vcg'"),
         ("mechanism = { kind = 'gmm_fair', budget = 0 }", "mechanism.budget must be greater than"),
         ("mechanism = { kind = 'gmm_fair', budget = 1.0, payment = 'share' }", "payment is not a"),
-        ("mechanism = { kind = 'gmm_fair', budget = 1.0 }", "needs bids, or a model of them"),
+        ("mechanism = { kind = 'gmm_fair', budget = 1.0 }", "needs bids, or a bid model"),
         ("mechanism = 'gmm_fair'", "budget is missing"),
         ("bids = 'uniform'", "recruitment.mechanism is missing"),
     ],
@@ -275,7 +275,7 @@ def test_mistakes_get_their_sentence(small_toml, settings, said):
 def test_models_of_bids_are_for_tasks_that_exist(small_toml):
     text = small_toml + SETTINGS + "tasks.dens = { kind = 'uniform' }\n"
     message = one_line(ConfigError, lambda: Experiment.from_toml(text))
-    assert "recruitment.tasks: no task is 'dens'; did you mean 'dense'?" in message
+    assert "recruitment.tasks: no task is called 'dens'; did you mean 'dense'?" in message
     text = small_toml + SETTINGS.replace('"uniform"', '"csv", path = "x"') + "correlation = 0.5\n"
     assert "correlation cannot be set" in one_line(ConfigError, lambda: Experiment.from_toml(text))
 
@@ -328,7 +328,7 @@ def test_a_mechanism_of_the_users_own_is_not_trusted(answer, said):
         ("/dev/zero", "cannot read '/dev/zero': it is a device, not a file"),
         ("pipe.csv", "cannot read 'pipe.csv': it is a pipe, not a file"),
         (".", "cannot read '.': Is a directory"),
-        ("a\x00b", r"cannot read 'a\x00b': its name has a zero byte"),
+        ("a\x00b", r"cannot read 'a\x00b': its name contains a zero byte"),
     ],
 )
 def test_what_is_no_file_is_not_waited_for(path, said):

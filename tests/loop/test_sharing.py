@@ -98,3 +98,25 @@ def test_an_error_in_a_round_leaves_the_engine_to_other_threads(engine, calling,
     thread.start()
     thread.join()
     assert found == prints(mmfl.rounds(small))
+
+
+@pytest.mark.parametrize("how", ["rounds", "stored"])
+def test_a_run_within_a_round_needs_another_engine(engine, calling, small, how, tmp_path):
+    """Otherwise the round would go on with what the inner one prepared."""
+    alone = prints(mmfl.rounds(calling))
+    said: list[str] = []
+
+    def nest() -> None:
+        other = dataclasses.replace(small, seed=7, rounds=1)
+        if how == "rounds":
+            begin = mmfl.rounds(other, engine=engine).__next__
+        else:
+            begin = stored_rounds(other, tmp_path / "inner", engine=engine).start
+        said.append(one_line(EngineError, begin))
+
+    Calling.act[:] = [nest]
+    assert prints(mmfl.rounds(calling, engine=engine)) == alone
+    assert set(said) == {
+        "the engine is computing a round; code that runs within a round needs another engine"
+    }
+    assert not (tmp_path / "inner").exists()

@@ -103,7 +103,9 @@ def test_a_folder_of_runs_is_all_of_them_and_they_tell_beta(tmp_path, made):
 
 def test_what_is_no_run_and_a_run_without_rounds_are_refused(tmp_path, made):
     (tmp_path / "empty").mkdir()
-    assert "holds no run" in one_line(StoreError, lambda: fit_runs(made, [tmp_path / "empty"]))
+    assert "does not contain a run" in one_line(
+        StoreError, lambda: fit_runs(made, [tmp_path / "empty"])
+    )
     assert "does not exist" in one_line(StoreError, lambda: fit_runs(made, [tmp_path / "nowhere"]))
     none = stored(tmp_path / "none", made, rounds=0)
     assert "no finished round yet" in one_line(StoreError, lambda: fit_runs(made, [none]))
@@ -121,11 +123,11 @@ def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):
     said = one_line(InputError, lambda: fit_runs(Experiment.from_toml(text), [folder]))
     assert said == f"run {str(folder)!r} has no task 'z'"
     other = dataclasses.replace(made, score=LossScore())
-    assert "scored tasks by 'error', the experiment does by 'loss'" in one_line(
+    assert "scored tasks by 'error', but the experiment uses 'loss'" in one_line(
         InputError, lambda: fit_runs(other, [folder])
     )
     judged = Experiment.from_toml(made.to_toml(), sets=["tasks.a.metric={kind='top_k', k=2}"])
-    assert "judges task 'a' by accuracy, the experiment does by top_k" in one_line(
+    assert "judges task 'a' by accuracy, but the experiment uses top_k" in one_line(
         InputError, lambda: fit_runs(judged, [folder])
     )
 
@@ -144,5 +146,5 @@ def test_other_settings_of_a_task_are_told(tmp_path, made):
     changed = dataclasses.replace(made, tasks=(dataclasses.replace(a, model=Mlp([9])), *others))
     changed = Experiment.from_toml(changed.to_toml(), sets=["tasks.b.lr=0.5"])
     notes = fit_runs(changed, [folder]).notes
-    assert notes[0].startswith("Task a learns in the runs with another model than in the")
-    assert notes[1].startswith("Task b learns in the runs with another local.lr than in the")
+    assert notes[0].startswith("Task a was trained with a different model in the runs than in")
+    assert notes[1].startswith("Task b was trained with a different local.lr in the runs than in")

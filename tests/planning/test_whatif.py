@@ -320,9 +320,9 @@ MISTAKES = [
         {"difficulty": {"a": 0.1, "b": -1}},
         "difficulty of task 'b' must be finite and >= 0, got -1",
     ),
-    ({"beta": 0.5}, "beta: only a run's curves are over the work done; give a run"),
+    ({"beta": 0.5}, "beta applies only to the curves of runs; give a run"),
     ({"beta": 1.5, "runs": ["x"]}, "beta must be in [0, 1], got 1.5"),
-    ({"targets": 0.8}, "target: only a run's curves can tell when it is reached; give a run"),
+    ({"targets": 0.8}, "target: only the curves of runs show when it is reached; give a run"),
     (
         {"runs": ["x"], "difficulty": {"a": 1, "b": 1}},
         "difficulty and runs both say how hard tasks are; give one of them",

@@ -69,7 +69,7 @@ def test_an_auction_is_told_task_by_task():
     assert "0.25" in text  # the prices
     assert "0.5" in text
     assert "recruited in part" in text
-    assert "The task with the fewest has 2.45 clients, that with the most 0.55 more." in text
+    assert "The task with the fewest clients has 2.45, the one with the most 0.55 more." in text
     assert_tidy(figure)
 
 
@@ -87,7 +87,7 @@ def test_dots_stand_where_the_bids_are_and_the_price_is_a_line():
 def test_bids_far_above_the_prices_do_not_flatten_the_picture():
     figure = draw_supply(max_min_fair([[0.5, 0.3], [0.2, 9.0], [0.1, 0.4]], 1.0))
     assert max(axes.get_ylim()[1] for axes in figure.axes) < 2
-    assert "Clients who ask for still more are not shown." in said(figure)
+    assert "Clients with higher bids are not shown." in said(figure)
     large = draw_supply(max_min_fair([[1e6, 2e6], [3e6, 1e6], [2.5e6, 4e6]], 5e6))
     assert "2M" in said(large)
 
@@ -129,7 +129,7 @@ def test_many_clients_are_thinned_and_the_cut_is_kept():
     figure = draw_supply(outcome)
     text = said(figure)
     assert "A dot stands for about" in text
-    assert "scale of its own" in text
+    assert "its own scale" in text
     assert "not shown" in text
     for s, axes in enumerate(figure.axes):
         dots = np.concatenate([line.get_xydata() for line in axes.lines[:3]])

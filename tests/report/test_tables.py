@@ -150,7 +150,7 @@ def test_rounds_to_a_target_that_are_known_only_up_to_a_step_say_so():
     both = [often, rare]
     assert [rounds_to(0.6).of(variant.runs[0]) for variant in both] == [4, 6]
     said = (
-        "Rounds to a target may be up to 2 too high: the test split is measured every 3 rounds "
+        "Rounds to a target may be up to 2 too high: the test split is evaluated every 3 rounds "
         "(evaluate.every)."
     )
     for table in (Results(both, 0.6), Differences(both, quantities(often, 0.6))):

@@ -75,7 +75,7 @@ def test_a_file_that_was_edited_in_between_is_refused(often, key):
     CHANGES[key]()
     again = Experiment.from_toml(often.to_toml())
     said = one_line(StoreError, lambda: mmfl.run(again, "run", resume=True))
-    assert f"was started with other data for {key}, so it cannot be resumed" in said
+    assert f"was started with different data for {key}, so it cannot be resumed" in said
     assert again.lineage != lineage
     for name, content in kept.items():
         Path(name).write_bytes(content)
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_read_is_not_called_other_data(often, key, tmp_pat
     Path(path).rename("kept")
     why = f"{key}: cannot read {path!r} in {str(tmp_path)!r}: No such file or directory"
     assert one_line(InputError, lambda: Comparison({"x": often}, [0], "out")) == why
-    assert "other data" not in one_line(MmflError, lambda: mmfl.run(often, "run", resume=True))
+    assert "different data" not in one_line(MmflError, lambda: mmfl.run(often, "run", resume=True))
     found = verify("run")
     assert not found.damaged
     assert [(part.name, part.verdict, part.detail) for part in found.parts if part.detail] == [
@@ -196,11 +196,11 @@ def test_resumed_with_something_else_it_is_warned_of_and_marked(small, said):
     with stored_rounds(experiment, "run") as rounds:
         next(rounds)
     edit("run", **OTHERS[said])
-    with pytest.warns(MmflWarning, match="may end with other bits") as caught:
+    with pytest.warns(MmflWarning, match="its bits may differ") as caught:
         run = mmfl.run(experiment, "run", resume=True)
     assert len(caught) == 1
-    assert f"'run' was begun with {said}, resumed after round 1 with " in str(caught[0].message)
-    assert run.inexact.startswith(f"begun with {said}, resumed after round 1 with ")
+    assert f"'run' was started with {said}, resumed after round 1 with " in str(caught[0].message)
+    assert run.inexact.startswith(f"started with {said}, resumed after round 1 with ")
     assert json.loads(run.to_json())["inexact"] == run.inexact
     done = subprocess.run([sys.executable, "-m", "mmfl", "status", "run"], capture_output=True)
     assert f"not bit-exact: {run.inexact}" in done.stdout.decode()
@@ -216,7 +216,7 @@ def test_every_change_between_two_sessions_is_named_once(small):
         table.get("resumed", [table])[-1]["versions"] |= {"torch": torch_, "numpy": numpy}
         rewrite("run", "environment.json", json.dumps(table))
     assert Run.load("run").inexact == (
-        "begun with torch 1.0 and numpy 1.1, resumed after round 1 with torch 2.0 and numpy 1.0, "
+        "started with torch 1.0 and numpy 1.1, resumed after round 1 with torch 2.0 and numpy 1.0, "
         "resumed after round 2 with torch 1.0"
     )
 
@@ -254,7 +254,7 @@ def test_kept_runs_of_other_versions_are_warned_of_before_anything_runs(small):
     with pytest.warns(MmflWarning) as caught:
         plan = Comparison(quick, [0, 1, 2], "out")
     now = torch.__version__
-    start = "'out': not all runs were made alike, which may change results: "
+    start = "'out': not all runs were made with the same setup, which may change results: "
     assert [str(warning.message) for warning in caught] == [
         f"{start}mmfl 0.0.1 (1 run), mmfl {mmfl.__version__} (2 runs)",
         f"{start}torch 1.0 (2 runs), torch {now} (1 run)",

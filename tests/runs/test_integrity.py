@@ -159,20 +159,20 @@ def test_what_is_not_one_of_our_tables_is_not_queried(run, table, statements):
         for statement in statements:
             database.execute(statement.format(table, listed))
     said = refused(run)
-    assert "is not one of a run's tables" in said or "has other columns" in said
+    assert "is not one of a run's tables" in said or "does not have the columns" in said
 
 
 def test_reading_ends_even_if_the_database_does_not(run, monkeypatch):
     monkeypatch.setattr("mmfl.runs.database._STEPS", 0)
     monkeypatch.setattr("mmfl.runs.database._STEPS_A_BYTE", 0)
     monkeypatch.setattr("mmfl.runs.database._EVERY", 10)
-    assert "run.sqlite is damaged: reading it does not end" in refused(run)
+    assert "run.sqlite is damaged: reading it does not finish" in refused(run)
 
 
 def test_a_format_without_digests_cannot_be_pretended(run):
     with edited(run) as database:
         database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
-    assert "its format is '2', and its tables are of '3'" in refused(run)
+    assert "its format is '2', but its tables are of '3'" in refused(run)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_format_without_digests_cannot_be_pretended(run):
         ("UPDATE round_task SET metric = 'nan'", "table round_task: metric must be REAL"),
         ("UPDATE round SET seconds = 9e999", "table round: seconds must be finite, got inf"),
         ("UPDATE round SET samples = -1", "table round: samples must be from 0"),
-        ("UPDATE round SET round = 7 WHERE round = 2", "it has no round 2, and later ones"),
+        ("UPDATE round SET round = 7 WHERE round = 2", "it has no round 2, but later ones"),
         ("UPDATE round_task SET task = 9 WHERE round = 1 AND task = 1", "must be from 0 to 1"),
         (
             "UPDATE task SET name = char(27) || '[31m' WHERE number = 0",

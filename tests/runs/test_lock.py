@@ -68,7 +68,7 @@ def test_a_folder_has_one_owner_at_a_time(folder):
     assert not lives(folder)
     first = Lease(folder).take()
     assert lives(folder)
-    assert "is being run by another process" in one_line(StoreError, lambda: Lease(folder))
+    assert "is in use by another process" in one_line(StoreError, lambda: Lease(folder))
     first.check()
     first.close()
     first.close()
@@ -139,7 +139,7 @@ def test_without_locks_the_heartbeat_decides(folder):
         assert lives(folder)
         with pytest.warns(MmflWarning, match="waiting up to 0.5 s"):
             said = one_line(StoreError, lambda: Lease(folder))
-        assert f"is being run by process {os.getpid()}" in said
+        assert f"is in use by process {os.getpid()}" in said
         first._ended.set()  # its heart stops, and it does not know
         first._thread.join()
         with pytest.warns(MmflWarning, match="not released"):
@@ -201,7 +201,7 @@ def test_an_owner_on_another_machine_is_refused_while_it_beats_and_replaced_when
     finally:
         ended.set()
         heart.join()
-    with pytest.warns(MmflWarning, match="was run by process"):
+    with pytest.warns(MmflWarning, match="was in use by process"):
         second = Lease(folder).take()
     assert second.epoch == 2
     second.close()
@@ -292,7 +292,7 @@ def test_a_disk_that_fails_is_not_taken_for_a_folder_that_was_moved(folder):
     with closing(Lease(folder).take()) as lease:
         with intercept(refuse):
             said = one_line(StoreError, lease.check)
-        assert said == f"cannot see whose {str(folder)!r} is: Input/output error"
+        assert said == f"cannot see which process owns {str(folder)!r}: Input/output error"
         lease.check()
 
 

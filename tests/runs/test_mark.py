@@ -54,7 +54,9 @@ def test_a_folder_of_the_users_is_no_place_for_a_comparison(small):
     folder.mkdir(parents=True)
     (folder / "experiment.toml").write_text(small.to_toml())
     os.utime(folder, (0, 0))
-    assert "holds no run" in one_line(StoreError, lambda: compare({"x": small}, [0], "out"))
+    assert "does not contain a run" in one_line(
+        StoreError, lambda: compare({"x": small}, [0], "out")
+    )
     assert snapshot("out") == {folder / "experiment.toml": small.to_toml().encode()}
 
 
@@ -124,7 +126,7 @@ def test_a_mark_that_was_cut_short_is_ours_if_it_is_alone(small, content):
         assert read_mark(Path(name)) is None
     Path("not alone/experiment.toml").write_text("rounds = 1")
     assert not is_marked(Path("not alone"))
-    with pytest.raises(StoreError, match="'not alone' holds no run"):
+    with pytest.raises(StoreError, match="'not alone' does not contain a run"):
         mmfl.run(small, "not alone", resume=True)
     assert Path("not alone/experiment.toml").exists()
     assert mmfl.run(small, "alone", resume=True).status == "finished"

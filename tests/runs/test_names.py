@@ -24,7 +24,9 @@ def named(small: mmfl.Experiment, name: str) -> mmfl.Experiment:
 
 def test_a_name_of_too_many_bytes_is_refused():
     message = refused(f"tasks.a.name={FOUR * 64}")
-    rule = "tasks[0].name must have at most 200 bytes in UTF-8 (it names files), got 256: "
+    rule = (
+        "tasks[0].name must have at most 200 bytes in UTF-8 (it is used in file names), got 256: "
+    )
     assert message.startswith(rule)
     assert refused(f"tasks.a.name={FOUR * 50}x").count("got 201")
     assert refused(f"tasks.a.name={'x' * 65}").count("at most 63 of those")
@@ -48,7 +50,7 @@ def test_a_file_system_that_takes_only_shorter_names_is_noticed_before_training(
 
     with calls.intercept(short):
         message = one_line(StoreError, lambda: mmfl.run(named(small, "x" * 20), "out"))
-    assert message == f"task {'x' * 20!r} cannot name a file in 'out': File name too long"
+    assert message == f"task {'x' * 20!r} cannot be a file name in 'out': File name too long"
     assert not Path("out").exists()
 
 

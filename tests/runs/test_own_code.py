@@ -132,7 +132,7 @@ def test_a_worker_that_is_replaced_after_an_edit_ends_the_run_which_can_be_resum
         for pid in set(children()) - before:
             os.kill(int(pid), signal.SIGKILL)
         assert one_line(EngineError, lambda: list(rounds)) == EDITED
-    with pytest.warns(MmflWarning, match="may end with other bits"):
+    with pytest.warns(MmflWarning, match="bits may differ"):
         run = mmfl.run(load(*WORKERS), "run", resume=True)
     assert (run.status, run.made_with[f"code of {MODULE}"]) == ("finished", short(NEW))
     assert short(OLD) in run.inexact
@@ -165,12 +165,12 @@ def test_resumed_with_edited_code_it_is_warned_of_and_marked():
     with stored_rounds(load(), "run") as rounds:
         next(rounds)
     edit()
-    with pytest.warns(MmflWarning, match="may end with other bits") as caught:
+    with pytest.warns(MmflWarning, match="its bits may differ") as caught:
         run = mmfl.run(load(), "run", resume=True)
     assert len(caught) == 1
     name = f"code of {MODULE}"
     assert run.inexact == (
-        f"begun with {name} {short(OLD)}, resumed after round 1 with {name} {short(NEW)}"
+        f"started with {name} {short(OLD)}, resumed after round 1 with {name} {short(NEW)}"
     )
 
 
@@ -180,7 +180,7 @@ def test_a_second_edit_is_named_as_well():
     own = f"tasks.a.metric={other}:share"
     mmfl.run(load(own), "run")
     edit()
-    with pytest.warns(MmflWarning, match="may end with other bits"):
+    with pytest.warns(MmflWarning, match="bits may differ"):
         mmfl.run(load(own, "rounds=3"), "run", resume=True)
     Path(f"{other}.py").write_text(NEW)
     del sys.modules[other]
@@ -189,7 +189,7 @@ def test_a_second_edit_is_named_as_well():
     del sys.modules[other]
     first, second = (f"code of {name}" for name in (MODULE, other))
     assert run.inexact == (
-        f"begun with {first} {short(OLD)} and {second} {short(OLD)}, resumed after round 2 with "
+        f"started with {first} {short(OLD)} and {second} {short(OLD)}, resumed after round 2 with "
         f"{first} {short(NEW)}, resumed after round 3 with {second} {short(NEW)}"
     )
 

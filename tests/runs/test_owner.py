@@ -196,7 +196,7 @@ def test_a_beginning_that_another_process_has_taken_meanwhile_is_its_own(small):
 
     with intercept(begin_anew):
         said = one_line(StoreError, lambda: mmfl.run(small, "run"))
-    assert said == "'run' is being run by another process"
+    assert said == "'run' is in use by another process"
     assert [read_mark(folder)] == theirs
 
 
@@ -226,7 +226,7 @@ def test_of_two_that_resume_a_run_that_is_not_there_the_second_hears_of_the_firs
 
     with intercept(start_first):
         said = one_line(StoreError, lambda: next(second))
-    assert said == "'run' is being run by another process"
+    assert said == "'run' is in use by another process"
     assert len(list(first)) == 2
     assert Run.load("run").status == "finished"
 

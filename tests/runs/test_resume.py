@@ -161,7 +161,7 @@ def test_rounds_that_a_power_cut_took_from_the_database_are_done_again(often):
         path.unlink()
     for path in earlier.glob("run.sqlite*"):
         shutil.copy(path, folder)
-    with pytest.warns(MmflWarning, match="does not have, so the run resumes from the one of round"):
+    with pytest.warns(MmflWarning, match="database, so the run resumes from the one of round"):
         run = mmfl.run(often, folder, resume=True)
     assert run.fingerprint == Run.load("straight").fingerprint
     assert told(folder) == told(Path("straight"))
@@ -171,7 +171,7 @@ def test_a_checkpoint_of_another_history_is_not_used(often):
     *_, folder, _ = copies(often, Path("straight"))
     with edited(folder) as database:
         database.execute("UPDATE round SET chain = ? WHERE round = 4", ("f" * 64,))
-    with pytest.warns(MmflWarning, match="another history"):
+    with pytest.warns(MmflWarning, match="does not match the history"):
         mmfl.run(often, folder, resume=True)
     assert told(folder) == told(Path("straight"))
 
@@ -243,7 +243,7 @@ def test_an_allocator_that_plans_by_the_rounds_cannot_get_more(often):
     assert experiment.lineage != longer.lineage
     said = one_line(StoreError, lambda: mmfl.run(longer, "run", resume=True))
     assert "rounds was 5 and is now 9" in said
-    assert "plans by them" in said
+    assert "depends on their number" in said
     fixed = ["allocator.kind=sequential", "allocator.rounds_each=1"]
     other = Experiment.from_toml(often.to_toml(), sets=fixed)
     mmfl.run(other, "other")
@@ -265,7 +265,7 @@ def test_changed_data_is_refused(often, tmp_path):
     with stored_rounds(experiment, "run", data_dir="one") as rounds:
         next(rounds)
     again = one_line(StoreError, lambda: mmfl.run(experiment, "run", data_dir="two", resume=True))
-    assert "other data for dense" in again
+    assert "different data for dense" in again
     assert mmfl.run(experiment, "run", data_dir="one", resume=True).status == "finished"
 
 
@@ -283,7 +283,7 @@ def test_changed_bids_are_refused(often):
     Path("bids.csv").write_text("dense,image\n" + "1,2\n" * 10)
     other = Experiment.from_toml(experiment.to_toml())
     said = one_line(StoreError, lambda: mmfl.run(other, "run", resume=True))
-    assert "other data for recruitment.bids" in said
+    assert "different data for recruitment.bids" in said
 
 
 def test_a_live_run_is_refused(often):
@@ -291,7 +291,7 @@ def test_a_live_run_is_refused(often):
         next(rounds)
         before = told(Path("run"))
         said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
-        assert said == "'run' is being run by another process"
+        assert said == "'run' is in use by another process"
         assert told(Path("run")) == before
         assert len(list(rounds)) == 4
     assert Run.load("run").status == "finished"
@@ -308,7 +308,7 @@ def test_where_folders_cannot_be_locked_the_run_says_who_is_busy(often, monkeypa
         next(rounds)
         with pytest.warns(MmflWarning, match="waiting up to"):
             said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
-        assert "is being run by process" in said
+        assert "is in use by process" in said
     assert mmfl.run(often, "run", resume=True).status == "finished"
 
 
@@ -340,7 +340,7 @@ def test_other_versions_are_told_of(often):
     text = Path("run/environment.json").read_text()
     older = text.replace(f'"mmfl": "{mmfl.__version__}"', '"mmfl": "0.0.9"')
     rewrite("run", "environment.json", older)
-    with pytest.warns(MmflWarning, match=r"begun with mmfl 0\.0\.9"):
+    with pytest.warns(MmflWarning, match=r"started with mmfl 0\.0\.9"):
         mmfl.run(often, "run", resume=True)
     with closing(RunStore.open(Path("run"))) as store:
         (resumed,) = store.environment()["resumed"]

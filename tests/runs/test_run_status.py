@@ -63,7 +63,7 @@ def test_a_state_that_no_checkpoint_can_hold_is_refused_after_the_first_round(
     with pytest.raises(StoreError) as caught:
         mmfl.run(seldom, "run")
     assert str(caught.value) == (
-        f"a checkpoint cannot hold the state of {rule!r}: it has a Counter; use a plain dict "
+        f"a checkpoint cannot hold the state of {rule!r}: it contains a Counter; use a plain dict "
         "(not Counter)"
     )
     run = Run.load("run")
@@ -167,7 +167,7 @@ def test_checkpoints_of_another_run_behind_a_link_stay(small, keep):
     before = Run.load("ours").rounds, sorted(Path("theirs/checkpoints").iterdir())
     longer = replace(often, seed=2, rounds=3, checkpoints=Checkpoints(rounds=1, keep=keep))
     said = one_line(StoreError, lambda: mmfl.run(longer, "ours", resume=True))
-    assert said == "'ours/checkpoints' is a link, and not of this run; remove it"
+    assert said == "'ours/checkpoints' is a link that does not belong to this run; remove it"
     assert (Run.load("ours").rounds, sorted(Path("theirs/checkpoints").iterdir())) == before
     Path("ours/checkpoints").unlink()
     with pytest.warns(MmflWarning) if keep else nullcontext():
@@ -179,7 +179,7 @@ def test_a_run_saves_no_checkpoint_through_a_link(small, tmp_path):
     with stored_rounds(replace(small, checkpoints=Checkpoints(rounds=1)), "run") as rounds:
         rounds.start()
         Path("run/checkpoints").symlink_to(tmp_path / "theirs")
-        with pytest.raises(StoreError, match="is a link, and not of this run"):
+        with pytest.raises(StoreError, match="is a link that does not belong to this run"):
             next(rounds)
     assert list((tmp_path / "theirs").iterdir()) == []
 
@@ -190,6 +190,6 @@ def test_models_are_not_written_through_a_link(small, tmp_path):
     with stored_rounds(small, "run") as rounds:
         next(rounds)
         Path("run/models").symlink_to(theirs)
-        with pytest.raises(StoreError, match="is a link, and not of this run"):
+        with pytest.raises(StoreError, match="is a link that does not belong to this run"):
             list(rounds)
     assert list(theirs.iterdir()) == []

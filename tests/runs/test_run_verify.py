@@ -93,7 +93,7 @@ def test_a_run_of_an_older_format_is_not_verifiable(run):
     make_older(run)
     assert found(run) == {}
     said = found(run, "not verifiable")
-    assert set(said.values()) == {"written by an older mmfl"}
+    assert set(said.values()) == {"written by an older version of mmfl"}
     assert {"run.sqlite", "models/dense.safetensors"} <= set(said)
 
 
@@ -116,7 +116,7 @@ def test_other_data_is_found_and_data_that_is_gone_is_not_verifiable(small, tmp_
     assert told("run", data_dir=tmp_path)["data of dense"] == ("ok", "")
     np.savez(tmp_path / "own.npz", x_train=x + 1, y_train=y, x_test=x, y_test=y)
     parts = told("run", data_dir=tmp_path)
-    assert parts["data of dense"] == ("damaged", "it is not what the run was made with")
+    assert parts["data of dense"] == ("damaged", "it differs from what the run was made with")
     assert parts["data of image"] == ("ok", "")
     (tmp_path / "own.npz").unlink()
     verdict, detail = told("run", data_dir=tmp_path)["data of dense"]
@@ -170,15 +170,15 @@ def test_a_noted_checkpoint_outside_of_the_directory_is_not_opened(run, small, e
     set_meta(run, checkpoint=name, status="stopped")
     next(Path("run/checkpoints").glob("round-*")).unlink()
     with opened() as paths:
-        assert found(run) == {f"checkpoints/{name}": "has no checkpoint's name"}
-        with pytest.warns(MmflWarning, match="has no checkpoint's name"):
+        assert found(run) == {f"checkpoints/{name}": "is not named like a checkpoint"}
+        with pytest.warns(MmflWarning, match="is not named like a checkpoint"):
             assert mmfl.run(small, run, resume=True).status == "finished"
     assert not [path for path in paths if ".." in path]
 
 
 def test_what_is_no_run_is_one_sentence(tmp_path):
     assert one_line(StoreError, lambda: verify("nowhere")) == "'nowhere' does not exist"
-    assert "holds no run" in one_line(StoreError, lambda: verify("."))
+    assert "does not contain a run" in one_line(StoreError, lambda: verify("."))
 
 
 def test_a_run_made_longer_is_verified(small):

@@ -30,7 +30,7 @@ def test_what_is_no_file_is_an_error_that_says_so(pipes, tmp_path):
         str(tmp_path): "Is a directory",
         "/dev/zero": "it is a device, not a file",
         "loop": "Too many levels of symbolic links",
-        "a\x00b": "its name has a zero byte",
+        "a\x00b": "its name contains a zero byte",
     }.items():
         with pytest.raises(OSError) as caught:
             open_file(path, pipes=pipes)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.utils._device
+from torch.nn.modules.module import register_module_forward_hook as register_hook
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 import mmfl
@@ -20,6 +21,7 @@ from mmfl.rng import stream
 from mmfl.train.seeding import isolated, seeded
 
 AUTOGRAD = torch._C._autograd
+OPERATIONS = ("matmul", "conv", "rnn")
 STACKS = (
     (torch._C._len_torch_function_stack, torch._C._pop_torch_function_stack),
     (torch._C._len_torch_dispatch_stack, partial(torch._C._pop_torch_dispatch_stack, None)),
@@ -52,6 +54,7 @@ import time
 from dataclasses import dataclass
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook as register_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -81,6 +84,13 @@ MEDDLE = {
     "hooks": lambda: torch.autograd.graph.saved_tensors_hooks(abs, abs).__enter__(),
     "threads": lambda: torch.set_num_threads(3),
     "seed": lambda: torch.manual_seed(7),
+    "mkldnn": lambda: torch._C._set_mkldnn_enabled(False),
+    "fp32": lambda: setattr(torch.backends, "fp32_precision", "bf16"),
+    "fp32_matmul": lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
+    "flash": lambda: torch.backends.cuda.enable_flash_sdp(False),
+    "fastpath": lambda: torch.backends.mha.set_fastpath_enabled(False),
+    "anomaly": lambda: torch.autograd.set_detect_anomaly(True),
+    "global_hook": lambda: nn.modules.module.register_module_forward_hook(lambda m, i, o: 2 * o),
     "waits": lambda: time.sleep(0.001),  # lets other threads in
 }
 
@@ -124,7 +134,13 @@ def _as_it_was():
     yield
     torch.set_default_dtype(torch.float32)
     torch.use_deterministic_algorithms(False)
+    torch.backends.fp32_precision = "none"
     torch.set_float32_matmul_precision("highest")
+    torch._C._set_mkldnn_enabled(True)
+    torch.backends.cuda.enable_flash_sdp(True)
+    torch.backends.mha.set_fastpath_enabled(True)
+    torch.set_anomaly_enabled(False)
+    torch.nn.modules.module._global_forward_hooks.clear()
     torch.set_grad_enabled(True)
     torch.set_flush_denormal(False)
     torch.set_num_threads(threads)
@@ -153,11 +169,23 @@ def run(how: str = "nothing", where: str = "built", seed: int = 1) -> tuple[str,
     return found[-1][0].fingerprint, [record.loss["second"] for _, record in found]
 
 
+def precisions() -> tuple[str, ...]:
+    """Of sums and products on the CPU; "ieee" is what "none" means."""
+    backend = torch.backends.mkldnn
+    found = [backend.fp32_precision, *(getattr(backend, op).fp32_precision for op in OPERATIONS)]
+    return tuple(name if name != "ieee" else "none" for name in found)
+
+
 def settings() -> tuple[object, ...]:
     return (
         torch.get_default_dtype(),
         torch.are_deterministic_algorithms_enabled(),
-        torch.get_float32_matmul_precision(),
+        *precisions(),
+        torch.backends.mkldnn.enabled,
+        torch.backends.cuda.flash_sdp_enabled(),
+        torch.backends.mha.get_fastpath_enabled(),
+        torch.is_anomaly_enabled(),
+        len(torch.nn.modules.module._global_forward_hooks),
         torch.is_grad_enabled(),
         bool(torch.tensor(1e-40, device="cpu") * 1 == 0),
         torch.get_num_threads(),
@@ -178,7 +206,8 @@ def settings() -> tuple[object, ...]:
     [
         *("dtype", "deterministic", "matmul", "gradients", "denormals", "threads", "seed"),
         *("autocast", "autocast_block", "autocast_dtype", "autocast_cache"),
-        *("device", "function_mode", "dispatch_mode", "hooks"),
+        *("device", "function_mode", "dispatch_mode", "hooks", "global_hook"),
+        *("mkldnn", "fp32", "fp32_matmul", "flash", "fastpath", "anomaly"),
     ],
 )
 def test_what_a_model_sets_in_torch_is_put_back_and_changes_no_other_task(how, where):
@@ -209,6 +238,13 @@ AMBIENT = {
     "default device": lambda: changed(torch.set_default_device, "meta", None),
     "function mode": Doubled,
     "hooks": lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t),
+    "matmul": lambda: changed(torch.set_float32_matmul_precision, "medium", "highest"),
+    "fp32": lambda: changed(partial(setattr, torch.backends, "fp32_precision"), "bf16", "none"),
+    "fp32 of products": lambda: changed(
+        partial(setattr, torch.backends.mkldnn.matmul, "fp32_precision"), "bf16", "none"
+    ),
+    "mkldnn": lambda: changed(torch._C._set_mkldnn_enabled, False, True),
+    "global hook": lambda: register_hook(lambda module, given, found: 2 * found),
     "no_grad": torch.no_grad,
     "inference": torch.inference_mode,
 }

@@ -247,7 +247,7 @@ MISTAKES = {
     "scale of channels": (
         ["tasks.line.normalize={kind='given', mean=[0, 1], std=1}"], "one number or 4, one per",
     ),
-    "tokens to a table": (["tasks.tags.model=mlp"], "its examples are whole numbers, which only a"),
+    "tokens to a table": (["tasks.tags.model=mlp"], "its examples are whole numbers, which only"),
     "huge crop": (["tasks.images.augment={crop=99}"], "augment.crop must be below the images'"),
     "narrow": (["tasks.plane.model={kind='own_tasks:Wide', factor=3}"], "must give 2 outputs"),
     "sequences": (

@@ -85,12 +85,12 @@ def _fault(
     update: ClientUpdate, address: Address, layout: Layout, holds: int
 ) -> tuple[str, str] | None:
     if not isinstance(update, ClientUpdate):
-        return "malformed", f"an update is needed, got {type(update).__name__}"
+        return "malformed", f"expected an update, got {type(update).__name__}"
     if update.address != address:
-        return "address", f"answers {tuple(update.address)}, asked was {tuple(address)}"
+        return "address", f"answers {tuple(update.address)} instead of {tuple(address)}"
     examples, samples = update.examples, update.samples
     if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
-        return "examples", f"claims {examples!r} examples, holds {holds}"
+        return "examples", f"claims {examples!r} examples, but holds {holds}"
     if isinstance(samples, bool) or not isinstance(samples, int) or not 0 <= samples < 2**53:
         return "samples", f"claims {samples!r} samples"
     if not (math.isfinite(update.loss_before) and math.isfinite(update.loss_after)):
@@ -101,7 +101,7 @@ def _fault(
     if isinstance(update.delta, Params) and update.delta.layout == layout:
         return None
     if not isinstance(update.delta, Mapping):
-        return "malformed", f"a mapping of tensors is needed, got {type(update.delta).__name__}"
+        return "malformed", f"expected a mapping of tensors, got {type(update.delta).__name__}"
     if set(update.delta) != set(layout.places):
         odd = sorted(map(str, set(update.delta) ^ set(layout.places)))[0]
         return "names", f"tensor {odd!r} is {'missing' if odd in layout.places else 'unknown'}"

@@ -17,7 +17,7 @@ __all__ = ["ClippedMean"]
 
 @component
 class ClippedMean:
-    """The mean weighted by data size, of changes that are shortened to a common length.
+    """The mean of the updates, weighted by data size, with long updates clipped to a common norm.
 
     One client can then move the weights by no more than its share of the examples times the limit.
 

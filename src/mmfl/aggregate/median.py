@@ -16,7 +16,7 @@ __all__ = ["Median"]
 
 @component
 class Median:
-    """w <- w + median of the changes, coordinate by coordinate; data sizes do not count.
+    """w <- w + median of the changes, coordinate by coordinate; data sizes are ignored.
 
     As long as fewer than half of a task's updates are bad, each coordinate stays within the range
     of the good ones.

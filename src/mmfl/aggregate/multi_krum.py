@@ -18,11 +18,11 @@ __all__ = ["MultiKrum"]
 
 @component
 class MultiKrum:
-    """The mean of the n - f updates with the best scores; data sizes do not count.
+    """The mean of the n - f updates with the best scores; data sizes are ignored.
 
-    An update's score is the sum of its squared distances to its n - f - 2 nearest others, where f
-    is how many of the n updates may be bad. The method wants n >= 2 f + 3: with fewer updates, f is
-    as large as that allows.
+    An update's score is the sum of its squared distances to its n - f - 2 nearest neighbours, where
+    f is how many of the n updates may be bad. The method requires n >= 2 f + 3: with fewer updates,
+    f is as large as that allows.
 
     Attributes:
         bad: The share of updates that may be bad: f = bad * n, rounded down.

@@ -20,11 +20,11 @@ __all__ = ["TrimmedMean"]
 class TrimmedMean:
     """w <- w + mean of the changes without the largest and smallest, coordinate by coordinate.
 
-    Data sizes do not count. As long as at most `trim` of a task's updates are bad (rounded down to
+    Data sizes are ignored. As long as at most `trim` of a task's updates are bad (rounded down to
     whole updates), each coordinate stays within the range of the good ones.
 
     Attributes:
-        trim: The share of the updates that is left out at either end.
+        trim: The share of the updates that is left out at each end.
     """
 
     trim: Annotated[float, Strict(), Field(ge=0, lt=0.5)] = 0.2

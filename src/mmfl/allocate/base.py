@@ -47,7 +47,7 @@ class NoMemory:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What an allocator may know. Rows are the n active clients by ascending id, columns tasks.
+    """What an allocator may know. Rows are the n active clients by ascending id, columns are tasks.
 
     Attributes:
         round: t, from 1.
@@ -60,8 +60,8 @@ class View:
         sizes: (n, S) examples held.
         eligible: (n, S) who may train what.
         capacity: (n) how many tasks a client may train in a round; 1 in the paper.
-        remembered: What is known of clients' earlier turns: `counts`, `loss` and `norm` come from
-            it when they are asked for. By default, nothing.
+        remembered: What is known about clients' earlier turns: `counts`, `loss` and `norm` are read
+            from it on demand. By default, nothing.
     """
 
     round: int

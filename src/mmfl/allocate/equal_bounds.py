@@ -92,15 +92,16 @@ def bounds_after(f: float, constants: npt.ArrayLike, most: int, horizon: int = 1
 
 @component
 class EqualBounds:
-    """As many clients for each task as make the largest bound on a task's difficulty smallest.
+    """Numbers of clients that minimise the largest bound on a task's difficulty.
 
-    The bounds are the paper's convergence theorem, with constants that are estimated on the way.
+    The bounds are the paper's convergence theorem, with constants estimated during the run.
 
     Attributes:
-        horizon: H, the rounds to look ahead; 1 is the theorem.
-        memory: Of how many rounds with clients a task's constants are fitted, about: an observation
-            weighs 1 - 1/memory times the one after it. They change where the learning rate does.
-        learn: Whether constants are estimated; if not, they stay the prior's.
+        horizon: H, how many rounds to look ahead; 1 is the theorem.
+        memory: About how many past rounds with clients are used to fit a task's constants: an
+            observation weighs 1 - 1/memory times as much as the next one. The constants change with
+            the learning rate.
+        learn: Whether to estimate the constants; otherwise the prior's are used.
     """
 
     horizon: Count = 1

@@ -73,10 +73,11 @@ class FedFair:
     """Each active client draws its task with probability proportional to f_s^(alpha-1).
 
     Attributes:
-        alpha: The paper's alpha in [1, inf]: 1 is uniform, inf sends everybody to the worst task.
+        alpha: The paper's alpha in [1, inf]: 1 is uniform, inf sends every client to the worst
+            task.
         sampling: "independent" (the paper: one draw per client) or "stratified" (each task's number
             of clients within one of its expectation; each client's probabilities unchanged).
-        floor: The least number of clients for each task, as far as clients last.
+        floor: Minimum number of clients for each task, as long as there are enough clients.
     """
 
     alpha: Annotated[float, Strict(), Field(ge=1)] = 3.0

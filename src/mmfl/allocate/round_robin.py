@@ -19,7 +19,7 @@ __all__ = ["RoundRobin"]
 
 @component
 class RoundRobin:
-    """Every client walks through the tasks in turn; a turn it may not take goes to its next one."""
+    """Every client goes through the tasks in turn, skipping those that it may not train."""
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """The client at place i of K, in round t, is at task (floor(i S / K) + t - 1) mod S."""

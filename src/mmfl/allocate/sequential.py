@@ -15,10 +15,10 @@ __all__ = ["Sequential"]
 
 @component
 class Sequential:
-    """All clients train the first task, then all the second, and so on; then from the start again.
+    """All clients train the first task, then all train the second, and so on, then start again.
 
     Attributes:
-        rounds_each: Rounds for each task at a time; by default the planned rounds shared evenly.
+        rounds_each: Rounds per task before moving on; by default the planned rounds divided evenly.
     """
 
     rounds_each: Count | None = None

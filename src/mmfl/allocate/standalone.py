@@ -30,14 +30,14 @@ def assign(
     """One round of the paper's allocation (Algorithm 1, lines 4-5) for use in other frameworks.
 
     Args:
-        difficulty: (S) f_s >= 0, higher = worse off; None before anything is known (then uniform,
-            and `tasks` or `eligible` tells S).
+        difficulty: (S) f_s >= 0, higher is worse; None before anything is known (then allocation is
+            uniform, and S comes from `tasks` or `eligible`).
         active: (n) ids of the active clients, whole numbers >= 0, each once.
         eligible: (n, S) booleans, rows as in `active`; by default everybody may train everything.
         alpha: In [1, inf].
-        round: t; each round has its own draws.
-        seed: Of the whole run.
-        tasks: S, where neither `difficulty` nor `eligible` tells it.
+        round: t; each round has its own random draws.
+        seed: Seed of the whole run.
+        tasks: S, if neither `difficulty` nor `eligible` is given.
         sampling: As in `FedFair`.
         floor: As in `FedFair`.
 

@@ -21,7 +21,7 @@ class Uniform:
 
     Attributes:
         sampling: "independent" or "stratified", as in `FedFair`.
-        floor: The least number of clients for each task, as far as clients last.
+        floor: Minimum number of clients for each task, as long as there are enough clients.
     """
 
     sampling: Literal["independent", "stratified"] = "independent"

@@ -179,10 +179,10 @@ def check(
     threshold: Threshold = None,
     seed: Seed = None,
     users: Annotated[
-        int, typer.Option(help="For how many clients to search for lies; 0: all.", min=0)
+        int, typer.Option(help="How many clients to check for profitable lies; 0: all.", min=0)
     ] = 20,
     tries: Annotated[
-        int, typer.Option(help="About how many bids to try for each client and task.", min=32)
+        int, typer.Option(help="Approximate number of bids to try per client and task.", min=32)
     ] = 400,
     allow_imports: AllowImports = False,
     json: Json = False,

@@ -27,7 +27,7 @@ _MISSING = {
 }
 """What to say if an option of a mechanism is not given."""
 
-_NOT_DRAWN = "{}: the file holds the bids, so nothing is drawn; leave it out"
+_NOT_DRAWN = "{}: the bids come from a file, so nothing is drawn; leave it out"
 
 _ORDER = (
     "max_min_fair",
@@ -170,7 +170,7 @@ def contenders(
     if prices and "value_threshold" not in wanted:
         raise InputError("--threshold: value_threshold is not among the mechanisms")
     if payment is not None and not {"budget_fair", "max_min_fair"} & set(wanted):
-        raise InputError("--payment: none of the mechanisms has a choice of payment")
+        raise InputError("--payment: none of the mechanisms has a choice of payment rules")
     found: dict[str, Mechanism] = {}
     for place, kind in enumerate(wanted):
         if kind in wanted[:place]:

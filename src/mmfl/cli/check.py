@@ -25,11 +25,11 @@ def check(
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
 ) -> None:
-    """Validate an experiment: the file, its data, its partition and its models. Trains nothing.
+    """Validate an experiment (the file, its data, its partition and its models) without training.
 
-    Every mistake it can find at once is one line, which says whether it is in the file or in a
-    --set. Rules about several keys are checked when each key is valid on its own, and data and
-    models when all of the file is.
+    Prints one line for every mistake that it can find at once, and says whether the mistake is in
+    the file or in a --set. Rules about several keys are checked once each key is valid on its own.
+    Data and models are checked once the whole file is valid.
     """
     from mmfl.experiment import Experiment
 
@@ -85,7 +85,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     if idle:
         who = "1 client holds" if idle == 1 else f"{idle:,} clients hold"
         warnings.warn(
-            f"{who} no data of any task, so clients.count = {experiment.clients.count} could be "
+            f"{who} no data for any task, so clients.count = {experiment.clients.count} could be "
             f"{experiment.clients.count - idle}",
             MmflWarning,
             stacklevel=2,

@@ -71,8 +71,8 @@ def compare(
         bool,
         typer.Option(
             "--force",
-            help="Replace tables and figures that mmfl compare did not write, or that are of "
-            "another comparison.",
+            help="Replace tables and figures that mmfl compare did not write, or that belong "
+            "to another comparison.",
         ),
     ] = False,
     data_dir: DataDir = None,
@@ -82,9 +82,9 @@ def compare(
 ) -> None:
     """Run variants of an experiment over several seeds and compare them with the first one.
 
-    Finished runs in the folder are kept: the same command resumes an interrupted comparison, also
-    with more seeds or variants.
-    If a run failed, or a task never trained, the tables say so and the exit code is 1.
+    Finished runs in the folder are kept: the same command resumes an interrupted comparison, even
+    with more seeds or variants. If a run failed, or a task never trained, the tables say so and the
+    exit code is 1.
     """
     from rich.console import Console
 
@@ -103,7 +103,7 @@ def compare(
         name: _load_variant(load, base, sets) for name, sets in read_vary(vary or []).items()
     }
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
-        raise ConfigError("seeds are given as --seeds, not as --set seed=... or --vary seed=...")
+        raise ConfigError("choose seeds with --seeds, not with --set seed=... or --vary seed=...")
     if target is not None:
         _check_target(target, experiments.values())
     plan = partial(_plan, experiments, read_seeds(seeds), data_dir, force)
@@ -214,7 +214,7 @@ def _go(
     number = comparison.jobs(jobs)
     kept = sum(run.done for run in comparison.runs)
     if kept:
-        console.print(f"{kept} of {len(comparison.runs)} runs are finished already")
+        console.print(f"{kept} of {len(comparison.runs)} runs are already finished")
     if all(run.done for run in comparison.runs):
         return None
     if number > 1:
@@ -236,7 +236,7 @@ def _remarks(variants: list[Variant], comparison: Comparison) -> list[Remark]:
     from mmfl.report import Remark, failed_runs, remarks, sharing_seeds
 
     alone = [v for v in variants if not any(v is one for one in sharing_seeds(variants))]
-    said = f"shares no seed with {variants[0].name}, so that there are no differences"
+    said = f"shares no seed with {variants[0].name}, so there are no differences"
     unpaired = [Remark(variant.name, said) for variant in alone]
     return [*failed_runs(comparison.failed), *remarks(variants), *unpaired]
 
@@ -273,7 +273,7 @@ def _draw(
         f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}."
     )
     if any(remark.serious for remark in about):
-        note += " Runs failed, or a task never trained: see the tables."
+        note += " Some runs failed, or a task never trained: see the tables."
     path = comparison.out / "comparison.png" if figure is None else figure
     metric = kinds.pop() if len(kinds) == 1 else "metric"
     try:

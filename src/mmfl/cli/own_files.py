@@ -4,9 +4,9 @@
 written. A file that has none of these hashes is the user's, or was changed since: it is replaced
 only with --force. So are the tables of other variants.
 
-Which variants the tables are of, the tables say (comparison.json). Before there are any,
-`mmfl-compare.json` has the names of the variants that are being run, so that an unfinished
-comparison keeps its folder.
+`comparison.json` says which variants the tables are of. While there are no tables yet,
+`mmfl-compare.json` says which variants are being run, so that an unfinished comparison keeps its
+folder.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class OwnFiles:
         if self._force or there is None or there in known.get(self._key(path), ()):
             return
         raise StoreError(
-            f"{str(path)!r} already exists, and mmfl compare did not write it, or it was changed "
-            "since; move it, or replace it with --force"
+            f"{str(path)!r} already exists, and mmfl compare did not write it, or it was "
+            "changed; move it, or replace it with --force"
         )
 
     def _key(self, path: Path) -> str:
@@ -144,7 +144,7 @@ class OwnFiles:
             pass
         if self._force:
             return _Record()
-        raise StoreError(f"{str(self._record)!r} is not a file of mmfl compare; move it")
+        raise StoreError(f"{str(self._record)!r} was not written by mmfl compare; move it")
 
     def _read_names(self) -> list[str] | None:
         """The variants that the tables are of, with those that failed; None without tables."""

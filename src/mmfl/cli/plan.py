@@ -33,13 +33,16 @@ def plan(
     alpha: Annotated[
         str | None,
         typer.Option(
-            metavar="LIST", help="Alphas of the allocator, such as 1,2,3,5 (default: its own)."
+            metavar="LIST", help="Values of alpha, such as 1,2,3,5 (default: the experiment's)."
         ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
-            "--budget", "-b", metavar="LIST", help="Budgets of the auction, such as 10,20,29."
+            "--budget",
+            "-b",
+            metavar="LIST",
+            help="Budgets of the auction, such as 10,20,29 (default: the experiment's).",
         ),
     ] = None,
     run: Annotated[
@@ -80,8 +83,8 @@ def plan(
 ) -> None:
     """Predict the effect of alpha and budget.
 
-    For each of them: clients, take-up, spend, starved tasks and the rounds needed. Trains nothing:
-    the rounds are simulated.
+    For each of them: clients, take-up, spend, starved tasks and the rounds needed. Nothing is
+    trained: the rounds are simulated.
     """
     from mmfl.cli.auction_input import amounts, numbers
     from mmfl.experiment import Experiment
@@ -90,10 +93,11 @@ def plan(
     check_figure(figure, inputs=[config], force=force)
     alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
     budgets = [] if budget is None else amounts(budget, "--budget")
-    hard = None if difficulty is None else _by_task(difficulty, "--difficulty takes fashion=0.4")
+    rule = "--difficulty must be like fashion=0.4"
+    hard = None if difficulty is None else _by_task(difficulty, rule)
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
-    with stopped_by_signals(lambda: "before the plan was drawn"), _options_named():
+    with stopped_by_signals(lambda: "before the plan was finished"), _options_named():
         prediction = make_plan(
             experiment,
             alphas=alphas,
@@ -151,7 +155,7 @@ def _by_task(text: str, rule: str) -> dict[str, float]:
         except ValueError:
             equals = ""
         if not name or not equals:
-            raise InputError(f"{rule},digits=0.1 and the like, got {text!r}")
+            raise InputError(f"{rule},digits=0.1, got {text!r}")
         if name in values:
             raise InputError(f"{rule.partition(' ')[0]}: task {name!r} is given twice")
         values[name] = number
@@ -163,4 +167,4 @@ def _target(text: str) -> float | dict[str, float]:
     try:
         return float(text)
     except ValueError:
-        return _by_task(text, "--target takes a number, or fashion=0.4")
+        return _by_task(text, "--target must be a number, or like fashion=0.4")

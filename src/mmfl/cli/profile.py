@@ -58,18 +58,18 @@ def _show(measured: Profile, config: str) -> None:
     shares = measured.shares
     console.print(
         f"a round takes {shares.whole:.3g} s with {measured.workers} workers "
-        f"({measured.samples / shares.whole:,.0f} training examples a second), "
+        f"({measured.samples / shares.whole:,.0f} training examples per second), "
         f"after {measured.setup:.1f} s of setup"
     )
     console.print(_parts(measured))
-    console.print("\ntraining examples a second, one worker")
+    console.print("\ntraining examples per second, one worker")
     console.print(_kernels(measured))
     changed = {t: k for t, k in measured.fastest.items() if k != measured.kernels[t]}
-    how = "would be fastest here" if changed else "is what is used now; no other is faster"
+    how = "would be fastest here" if changed else "already in use; no other is faster"
     console.print(f"\nto pin in {config} ({how}):\n{measured.pins}")
     if shares.dispatch > 0.3 * shares.whole and measured.workers > 1:
         console.print(
-            "\nworkers wait for a good part of a round: several runs at once "
+            "\nworkers spend much of a round waiting: running several experiments at once "
             "(mmfl compare --jobs) would use the cores better"
         )
 

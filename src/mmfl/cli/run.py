@@ -38,7 +38,7 @@ def run(
         bool,
         typer.Option(
             "--resume",
-            help="Resume the run in the directory (default: the last one of this name) from its "
+            help="Resume the run in the directory (default: the last one with this name) from its "
             "newest checkpoint, or start it if there is no run yet.",
         ),
     ] = False,

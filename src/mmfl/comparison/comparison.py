@@ -75,11 +75,11 @@ class Comparison:
         Args:
             experiments: From a variant's name to its experiment; the first is what the others are
                 compared with. Their seeds are not used.
-            seeds: Each variant is run once with each.
+            seeds: Each variant is run once with each seed.
             out: The folder for all runs. What it holds already and is finished is kept, if it is
                 of these experiments, of this data and of the same files. Runs of another version,
                 another processor or other code of yours are kept with a warning.
-            data_dir: Folder of npz files; by default what MMFL_DATA says.
+            data_dir: Folder of npz files; by default $MMFL_DATA.
         """
         if not experiments or not seeds:
             raise InputError("a comparison needs at least one variant and one seed")
@@ -225,15 +225,15 @@ def compare(
     data_dir: str | Path | None = None,
     jobs: Jobs = "auto",
 ) -> dict[str, dict[int, Run]]:
-    """Run every variant with every seed, as far as `out` does not hold it; all runs by name, seed.
+    """Run every variant with every seed, unless `out` has the run; returns runs by name and seed.
 
     If runs fail, the others are finished and stored; then a `SweepError` names those that failed.
 
     Args:
         experiments: From a variant's name to its experiment.
-        seeds: Each variant is run once with each.
+        seeds: Each variant is run once with each seed.
         out: The folder for all runs.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
         jobs: How many runs at the same time; see `Comparison.go`.
     """
     comparison = Comparison(experiments, seeds, out, data_dir=data_dir)
@@ -264,7 +264,7 @@ def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
         for one, task in zip(first.tasks, other.tasks, strict=True):
             if one.metric != task.metric:
                 raise InputError(
-                    f"variants must judge task {task.name!r} by the same metric, got "
+                    f"variants must evaluate task {task.name!r} by the same metric, got "
                     f"{METRICS.dump(one.metric)} and {METRICS.dump(task.metric)}"
                 )
         if other.engine != first.engine:

@@ -143,7 +143,7 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
 
     `DamagedRunError` if the run is not what was written, `BusyRunError` if another process runs it.
     """
-    busy = BusyRunError(f"{str(folder)!r} is being run by another process")
+    busy = BusyRunError(f"{str(folder)!r} is in use by another process")
     if not exists(folder) or (unsigned(folder) and not lives(folder)):
         return None
     try:
@@ -153,7 +153,7 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
             raise
         if lives(folder):
             raise busy from None
-        raise DamagedRunError(f"{error}; it is left as it is") from None
+        raise DamagedRunError(f"{error}; it is left unchanged") from None
     if found.status == "running":
         raise busy
     _refuse_other_experiment(folder, experiment)

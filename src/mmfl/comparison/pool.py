@@ -68,7 +68,7 @@ def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
             if obstacle and asked == "auto":
                 return 1
             if obstacle:
-                raise InputError(f"{obstacle}; put it into a module of its own, or use --jobs 1")
+                raise InputError(f"{obstacle}; move it into a module, or use --jobs 1")
     return jobs
 
 
@@ -121,12 +121,12 @@ def _obstacle(experiment: Experiment) -> str | None:
     text = experiment.to_toml()
     lost = find_script_part(text)
     if lost:
-        return f"{lost!r} is defined in the script that runs, where no other process finds it"
+        return f"{lost!r} is defined in the script that you run; other processes cannot import it"
     try:
         again = Experiment.from_toml(text, allow_imports=True).to_toml()
     except ConfigError as error:
         return f"the experiment cannot be sent to another process: {error}"
-    return None if again == text else "the experiment does not survive being written down"
+    return None if again == text else "the experiment changes when it is written and read again"
 
 
 def _event(run: Planned, message: Message) -> Event:
@@ -189,7 +189,7 @@ class _Crew:
                     if deaths[number] < LIVES:
                         waiting.appendleft(number)
                         continue
-                    why = f"it ended {LIVES} processes, of which the last {how}"
+                    why = f"its process died {LIVES} times; the last one {how}"
                     message = {"over": True, "error": why, "kind": EngineError.__name__}
                 if "over" in message:
                     place.busy = None

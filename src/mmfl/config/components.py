@@ -46,7 +46,7 @@ def check_shares(value: Any, rule: str) -> float | tuple[float, ...]:
     """A number in [0, 1], or a list of one per client; `rule` says what the number must be."""
     numbers = value if isinstance(value, list | tuple) else [value]
     if not numbers or not all(map(_is_share, numbers)):
-        raise ValueError(f"must be {rule}, or a list of one per client, got {short(value)}")
+        raise ValueError(f"must be {rule}, or a list with one per client, got {short(value)}")
     return tuple(map(float, numbers)) if isinstance(value, list | tuple) else float(value)
 
 

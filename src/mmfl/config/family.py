@@ -105,7 +105,7 @@ class Family:
         if callable(value) or any(hasattr(value, name) for name in self.needs):
             name = getattr(value, "__name__", type(value).__name__)
             raise problem(f"{_NEEDS_DATACLASS}, got {name}{self._hint}")
-        raise problem(f"must be a table with 'kind', or a kind, got {short(value)}")
+        raise problem(f"must be a table with 'kind', or the name of a kind, got {short(value)}")
 
     def kind_of(self, member: object) -> str:
         """The kind that names a member in a configuration."""
@@ -139,7 +139,7 @@ class Family:
             try:
                 json.dumps(value)
             except (TypeError, ValueError):
-                rule = f"must be text, numbers, lists or tables of them, got {short(value)}"
+                rule = f"must consist of text, numbers, lists and tables, got {short(value)}"
                 raise problem(rule, str(key)) from None
         assert self.function is not None
         return self.function(OwnFunction(path, options))
@@ -149,7 +149,7 @@ class Family:
             known = did_you_mean("", self.table)
             if kind is None:
                 raise problem(f"needs a 'kind' ({known})")
-            raise problem(f"must be a kind's name ({known}), got {short(kind)}", "kind")
+            raise problem(f"must be the name of a kind ({known}), got {short(kind)}", "kind")
         if kind in self.table:
             return self.table[kind]
         if ":" not in kind:

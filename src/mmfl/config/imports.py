@@ -59,7 +59,7 @@ def get_import_path(function: Any) -> str:
     """The ``package.module:name`` under which a function can be imported again."""
     path = f"{function.__module__}:{function.__qualname__}"
     if "<" in path or import_object(path) != function:  # a lambda, a function inside one, a method
-        raise problem(f"{path!r} cannot be imported again; give a function of a module's own")
+        raise problem(f"{path!r} cannot be imported by this name; define the function in a module")
     return path
 
 

@@ -30,7 +30,7 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ConfigError(f"not valid TOML: {error}") from None
     except RecursionError:
         where = f"(at line {_deepest(text)})"
-        raise ConfigError(f"not valid TOML: too many brackets inside each other {where}") from None
+        raise ConfigError(f"not valid TOML: brackets are nested too deeply {where}") from None
 
 
 def _deepest(text: str) -> int:
@@ -70,7 +70,7 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
         if not isinstance(here, dict | list):
             raise ConfigError(f"--set: {path}: {'.'.join(keys[: depth + 1])} is not a table")
     if isinstance(here, list):
-        raise ConfigError(f"--set: {path}: name a key of the item too")
+        raise ConfigError(f"--set: {path}: must name a key of the item, too")
     if keys[-1] == "kind" and here.get("kind") != value:
         here.clear()
     here[keys[-1]] = value

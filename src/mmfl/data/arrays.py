@@ -77,7 +77,7 @@ class Arrays:
         for name in parts:
             if name not in known:
                 hint = did_you_mean(str(name), (*known, "clients"))
-                raise DataError(f"{where} has an unknown part {name!r}; {hint}")
+                raise DataError(f"{where} has an unknown key {name!r}; {hint}")
         for name in PARTS:
             if name not in parts:
                 raise DataError(f"{where} has no array {name!r}")
@@ -87,8 +87,8 @@ class Arrays:
         for kind, one, other in (("x", x_train, x_test), ("y", y_train, y_test)):
             if one.shape[1:] != other.shape[1:]:
                 raise DataError(
-                    f"{where}: {kind}_train and {kind}_test differ in an example's shape, "
-                    f"{one.shape[1:]} and {other.shape[1:]}"
+                    f"{where}: {kind}_train and {kind}_test must have examples of the same shape, "
+                    f"got {one.shape[1:]} and {other.shape[1:]}"
                 )
         if _kind(x_train) != _kind(x_test):
             raise DataError(
@@ -185,7 +185,7 @@ def _joined(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
             if one.shape[1:] != first.shape[1:] or one.ndim == 0:
                 raise DataError(
                     f"{where}: {kind} of client {k} has shape {one.shape}, "
-                    f"which does not fit client 0's {first.shape}"
+                    f"which does not match client 0's {first.shape}"
                 )
         if len(x) != len(y):
             raise DataError(f"{where}: client {k} has {len(x)} examples and {len(y)} targets")
@@ -206,7 +206,7 @@ def _array(where: str, name: str, value: Any) -> npt.NDArray[Any]:
     try:
         return np.asarray(value)
     except Exception as error:
-        raise DataError(f"{where}: {name} cannot be made an array: {error}") from None
+        raise DataError(f"{where}: {name} cannot be converted to an array: {error}") from None
 
 
 def _plain(x: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -50,8 +50,7 @@ _READ = (*PARTS, "classes", "groups")
 """The arrays of an npz file that are read."""
 
 _OTHER_FILES = (
-    'a function of your own ("module:function") can read any file '
-    "(docs/how-to/use-your-own-data.md)"
+    'your own function ("module:function") can read any file (docs/how-to/use-your-own-data.md)'
 )
 
 
@@ -69,7 +68,7 @@ def data_folder(data_dir: str | Path | None) -> Path | None:
     if path is not None and not os.path.isdir(path):
         given = "--data-dir" if data_dir is not None else "MMFL_DATA"
         raise DataError(
-            f"the data folder {str(path)!r} {_what_is_wrong(path)} (it is from {given}); name "
+            f"the data folder {str(path)!r} {_what_is_wrong(path)} (it was set by {given}); name "
             "another with --data-dir or MMFL_DATA"
         )
     return path
@@ -100,7 +99,7 @@ def _expanded(folder: str | Path) -> Path:
         return Path(folder).expanduser()
     except RuntimeError:  # HOME is not set, and the system does not know this user
         raise DataError(
-            f"the data folder {str(folder)!r} is in a home folder, and none is known; set HOME, or "
+            f"the data folder {str(folder)!r} is in a home folder, but none is known; set HOME, or "
             "name another data folder with --data-dir or MMFL_DATA"
         ) from None
 
@@ -138,7 +137,7 @@ class Named:
             known = {file.stem for file in folder.glob("*.npz")} | set(CATALOGUE)
             hint = did_you_mean(self.name, known)
             if given is None:
-                hint += " (give --data-dir or MMFL_DATA if it is elsewhere)"
+                hint += " (set --data-dir or MMFL_DATA if it is elsewhere)"
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
         if entry.published is None:
             return embedded.load(self.name)
@@ -146,7 +145,7 @@ class Named:
         raise DataError(
             f"data set {self.name!r}: {str(folder)!r} has no {path.name}; get it with "
             f"`{fetch_command(self.name, folder)}`"
-            + (f", or use {small!r}, a part of it that comes with mmfl" if small else "")
+            + (f", or use {small!r}, a subset that comes with mmfl" if small else "")
         )
 
 
@@ -155,8 +154,8 @@ class Npz:
     """An npz file.
 
     Attributes:
-        path: The file. A relative path starts at the data folder if one is set (--data-dir or
-            MMFL_DATA), else at the folder you run mmfl from.
+        path: The file. A relative path is relative to the data folder if one is set (--data-dir or
+            MMFL_DATA), else to the folder you run mmfl from.
     """
 
     path: Text
@@ -181,12 +180,13 @@ class Synthetic:
     """Gaussian clouds around one random centre per class: for tests, examples and first steps.
 
     Attributes:
-        classes: How many.
-        shape: Of one example: (features,) or (height, width) or (height, width, channels).
+        classes: The number of classes.
+        shape: The shape of one example: (features,) or (height, width) or (height, width,
+            channels).
         train: Training examples.
         test: Test examples.
-        noise: Spread of the clouds; the centres have spread 1. More noise, a harder task.
-        seed: Seed of the data, which stays the same over the seeds of an experiment.
+        noise: Spread of the clouds; the centres have spread 1. More noise makes the task harder.
+        seed: Seed of the data. It does not depend on the experiment's seed.
     """
 
     classes: Annotated[Count, Field(ge=2)] = 4
@@ -236,7 +236,7 @@ class FromFunction:
             found = dict(zip(PARTS, found, strict=True))
         if not isinstance(found, Mapping):
             raise DataError(
-                f"{where} must return x_train, y_train, x_test, y_test, or a table of them, "
+                f"{where} must return x_train, y_train, x_test, y_test, or a dictionary of them, "
                 f"got {short(found)}"
             )
         return Arrays.checked(where, found)

@@ -42,21 +42,21 @@ def read_head(file: IO[bytes]) -> Head:
     """Read the head of a .npy file, of any version; `ValueError` if there is none."""
     start = file.read(8)
     if start[:6] != MAGIC:
-        raise ValueError("it is not in NumPy's format")
+        raise ValueError("it is not in NumPy's npy format")
     if start[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
-        raise ValueError(f"its version {tuple(start[6:])} of NumPy's format is unknown")
+        raise ValueError(f"its version {tuple(start[6:])} of the npy format is unknown")
     size = file.read(2 if start[6] == 1 else 4)
     length = int.from_bytes(size, "little")
     if length > _LONGEST:
-        raise ValueError(f"its head has {length:,} bytes, and may have {_LONGEST:,}")
+        raise ValueError(f"its header has {length:,} bytes, but may have at most {_LONGEST:,}")
     text = file.read(length).decode("utf-8" if start[6] == 3 else "latin-1")
     try:
         head = ast.literal_eval(text)
         shape, kind = tuple(head["shape"]), np.lib.format.descr_to_dtype(head["descr"])
     except Exception:  # a damaged head can raise nearly anything
-        raise ValueError("its head is damaged") from None
+        raise ValueError("its header is damaged") from None
     if not all(type(number) is int and number >= 0 for number in shape):
-        raise ValueError(f"its head is damaged: the shape must be whole numbers, got {shape}")
+        raise ValueError(f"its header is damaged: the shape must be whole numbers, got {shape}")
     return Head(shape, kind)
 
 

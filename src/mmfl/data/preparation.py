@@ -51,7 +51,7 @@ def _all(mean: float, std: float) -> Scaling:
 
 @component
 class AutoNormalize:
-    """Images of bytes as `half`, everything else as `none`."""
+    """`half` for images of bytes, `none` for everything else."""
 
     def scaling(self, data: Arrays) -> Scaling:
         """By the data's type and shape."""
@@ -71,7 +71,7 @@ class Half:
 
 @component
 class Unscaled:
-    """As they are."""
+    """No scaling."""
 
     def scaling(self, data: Arrays) -> Scaling:
         """None."""
@@ -80,7 +80,7 @@ class Unscaled:
 
 @component
 class Standard:
-    """To mean 0 and standard deviation 1 over the training data, each channel or feature."""
+    """To mean 0 and standard deviation 1 over the training data, per channel or feature."""
 
     def scaling(self, data: Arrays) -> Scaling:
         """From the training data, in float64 (float32 sums over a large set are wrong)."""
@@ -104,7 +104,7 @@ class Standard:
 def _numbers(value: Any) -> Any:
     several = value if isinstance(value, list | tuple) else [value]
     if not several or not all(type(one) in (int, float) and one == one for one in several):  # noqa: PLR0124
-        raise ValueError(f"must be a number or a list of one per channel, got {short(value)}")
+        raise ValueError(f"must be a number or a list with one per channel, got {short(value)}")
     if not all(abs(one) <= _MOST for one in several):
         raise ValueError(f"must be between {-_MOST:g} and {_MOST:g}, got {short(value)}")
     return tuple(map(float, several))
@@ -119,11 +119,11 @@ Numbers = Annotated[
 
 @component
 class Given:
-    """By numbers: one for all channels or features, or one for each (bytes count as 0 to 1).
+    """With your own numbers: one for all channels or features, or one for each (bytes are 0 to 1).
 
     Attributes:
-        mean: What is taken away.
-        std: What the rest is divided by.
+        mean: The mean to subtract.
+        std: The standard deviation to divide by.
     """
 
     mean: Numbers
@@ -170,10 +170,11 @@ NORMALIZATIONS = Family(
 
 @component
 class Augment:
-    """Random changes of images in training (never in evaluation).
+    """Random changes to training images (never in evaluation).
 
     Attributes:
-        crop: Pixels of black border around an image, out of which its own size is cut at random.
+        crop: Width of a black border around an image, from which the original size is cropped at
+            random.
         flip: Whether an image is mirrored with probability 1/2.
     """
 

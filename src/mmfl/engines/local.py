@@ -366,7 +366,7 @@ def _plain(experiment: Experiment) -> Message:
     lost = find_script_part(json.dumps(plain))
     if lost:
         raise EngineError(
-            f"{lost!r} is defined in the script that runs, where workers cannot find it; "
-            'put it into a module of its own, or use engine.kind = "inline"'
+            f"{lost!r} is defined in the script that you run, so workers cannot import it; "
+            'move it into a module, or use engine.kind = "inline"'
         )
     return plain

@@ -77,9 +77,13 @@ class _Worker:
 
     def receive(self) -> Reply:
         """The answer to the oldest message; `EOFError` if there will be none."""
-        reply: Message = json.loads(calls.receive(self.child.connection))
-        frame = calls.receive(self.child.connection) if reply["frame"] else b""
-        if reply["number"] != self.heard:
+        try:
+            reply: Message = json.loads(calls.receive(self.child.connection))
+            frame = calls.receive(self.child.connection) if reply["frame"] else b""
+            right = reply["number"] == self.heard
+        except (KeyError, TypeError, ValueError):  # it is not the worker that speaks
+            right = False
+        if not right:
             self.child.process.kill()
             raise EOFError
         self.heard += 1

@@ -9,13 +9,13 @@ __all__ = ["Checkpoints"]
 
 @component
 class Checkpoints:
-    """``[checkpoints]``: how often a run is saved; no influence on its result.
+    """``[checkpoints]``: how often a run is saved. This does not affect its result.
 
     Attributes:
         rounds: Rounds between two checkpoints.
-        seconds: After a round, if so much time has passed since the last one (10 unless `rounds` is
-            set); or 20 times what the last one took to be written, if that is longer.
-        keep: How many are kept; 0 = none are written.
+        seconds: Minimum time between two checkpoints (10 unless `rounds` is set), or 20 times as
+            long as the last one took to write, if that is longer.
+        keep: How many to keep; with 0, none are written.
     """
 
     rounds: Count | None = None

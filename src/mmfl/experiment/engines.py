@@ -138,12 +138,12 @@ class Local:
     """Worker processes on this machine.
 
     Attributes:
-        workers: How many, or "auto": one per core this process may use (a container's quota
-            counts).
-        timeout: Seconds of wall clock after which a client's turn or evaluation is given up, and
-            after which building a model or evaluating it on the server ends the run. A worker that
-            is not ready after it (or two minutes, if that is longer) is replaced. A safety net:
-            results are identical as long as it never fires. By default there is none.
+        workers: How many, or "auto": one per core that this process may use (within a container's
+            CPU quota).
+        timeout: Wall-clock seconds after which a client's turn or evaluation fails, and after which
+            building a model or evaluating it on the server ends the run. A worker that is not ready
+            after this time (or two minutes, if that is longer) is replaced. This is a safety net:
+            results are identical as long as no timeout occurs. By default there is none.
     """
 
     workers: Workers = "auto"

@@ -67,25 +67,26 @@ class Experiment:
         rounds: How many rounds to train (T in the paper).
         clients: How many clients there are, and which of them are active.
         tasks: The S tasks.
-        seed: Of all randomness.
+        seed: Seed of all random numbers.
         precision: "float32", or "bf16" for forward and backward passes with float32 weights.
         kernel: How training is computed; "auto" is resolved when a run starts.
         score: What the difficulty f_s is: "error" (default), "loss", "relative_loss", "distance".
-        score_split: The server's split it is measured on: "validation", or "test" as in the paper.
+        score_split: The server's split on which f_s is evaluated: "validation", or "test" as in the
+            paper.
         score_source: "server", or "clients": the mean over clients' own evaluations (equation 1).
         score_clients: How many clients each task asks for its score; by default all that hold data.
-        validation: Share of each task's training data that the server keeps to measure f_s.
+        validation: Share of each task's training data that the server keeps to evaluate f_s.
         local: Local training.
         allocator: Who trains what.
-        recruitment: The auction before round one; by default everybody may train what it holds
-            data for.
+        recruitment: The auction before round one; by default every client may train any task that
+            it holds data for.
         aggregator: How updates become weights.
-        checks: What an update must not exceed.
-        faults: What is made to go wrong with clients; by default nothing.
-        quarantine: When clients are left out whose updates are refused; by default never.
-        evaluate: Measuring.
-        engine: Where training happens; it has no influence on the result.
-        checkpoints: When a run is saved; it has no influence on the result.
+        checks: Limits that an update must not exceed.
+        faults: Simulated faults of clients; by default none.
+        quarantine: When to leave out clients whose updates are refused; by default never.
+        evaluate: When and how the models are evaluated.
+        engine: Where training happens; it does not affect the result.
+        checkpoints: When a run is saved; it does not affect the result.
     """
 
     rounds: Count
@@ -124,13 +125,15 @@ class Experiment:
             self.faults.check([task.name for task in self.tasks], self.clients.count)
         aimless = [task.name for task in self.tasks if task.target is None]
         if isinstance(self.score, Distance) and aimless:
-            raise ValueError(f'score = "distance" needs a target in every task; see {aimless[0]!r}')
+            raise ValueError(
+                f'score = "distance" needs a target in every task; task {aimless[0]!r} has none'
+            )
 
         for task in self.tasks:
             if self.kernel_of(task) == "batched" and not fits_batched(task, self.precision):
                 raise ValueError(
-                    f'kernel = "batched" is for an mlp without dropout and augment, with '
-                    f'cross_entropy and float32; task {task.name!r} is not; "fast" takes everything'
+                    f'kernel = "batched" needs an mlp without dropout or augment, with '
+                    f'cross_entropy and float32, unlike task {task.name!r}; "fast" takes everything'
                 )
 
     @property
@@ -211,7 +214,7 @@ class Experiment:
         return self.local.overridden(self.task(task).local)
 
     def resolved(self) -> Experiment:
-        """With every "auto" that decides the result replaced by what it means here."""
+        """The experiment with every "auto" that affects the result replaced by its meaning."""
         common: KernelName = "fast" if self.kernel == "auto" else self.kernel
         with imports_allowed(True):  # a loss of the user's own, imported already, names its metric
             tasks = tuple(
@@ -334,5 +337,5 @@ def check_experiment(value: object) -> None:
     """Refuse anything but an experiment, such as the name of its file."""
     if not isinstance(value, Experiment):
         raise InputError(
-            f"an experiment is needed, got {short(value)}; read a file with Experiment.load"
+            f"expected an Experiment, got {short(value)}; read a file with Experiment.load"
         )

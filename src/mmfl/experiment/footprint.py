@@ -145,5 +145,5 @@ def _aggregation(
     turns = -(-round(rate * able) // len(federation.tasks))  # of the task that has most
     smallest = min(size.weights for size in weighed.values())
     kind = AGGREGATORS.kind_of(experiment.aggregator)
-    what = f"aggregator.kind = {kind!r}, to which a task's updates ({turns:,}) come all at once,"
+    what = f"aggregator.kind = {kind!r}, which holds all of a task's updates ({turns:,}) in memory,"
     return Need(what, sums.bytes + 4 * turns * smallest)

@@ -19,7 +19,7 @@ class Schedule(Protocol):
 
 @component
 class Constant:
-    """The same rate in all rounds; in a configuration simply ``lr = 0.01``."""
+    """The same rate in all rounds; in a file, simply ``lr = 0.01``."""
 
     value: Positive = 0.01
 
@@ -34,7 +34,7 @@ class Inverse:
 
     Attributes:
         mu: Strong convexity of the local losses.
-        gamma: Offset; the theorems want at least 4 L / mu.
+        gamma: Offset; the theorems require at least 4 L / mu.
     """
 
     mu: Positive

@@ -88,12 +88,13 @@ Active = Annotated[
 
 @component
 class Clients:
-    """The pool.
+    """The pool of clients.
 
     Attributes:
-        count: K.
-        active: C: in each round exactly round(C K') clients are active, K' of the K may train
-            something. Or a list of K rates: each client is active by itself, at its own rate.
+        count: K, the number of clients.
+        active: C: in each round exactly round(C K') clients are active, where K' of the K clients
+            may train something. Or a list of K rates: each client is active independently, at its
+            own rate.
     """
 
     count: Count
@@ -136,12 +137,12 @@ class LocalTraining:
 
     Attributes:
         epochs: Passes over the shard (5 unless `steps` is set).
-        steps: SGD steps instead.
-        batch_size: Examples in a step.
+        steps: SGD steps, instead of `epochs`.
+        batch_size: Examples per step.
         lr: A number, or a schedule such as ``{ kind = "inverse", mu = 0.1, gamma = 8.0 }``.
         momentum: Momentum of SGD.
         weight_decay: Weight decay of SGD (L2 penalty).
-        remainder: "keep" or "drop" a pass's last, smaller batch.
+        remainder: Whether to "keep" or "drop" the last, smaller batch of a pass.
     """
 
     epochs: Count | None = None
@@ -189,18 +190,18 @@ _RESERVED = "|".join(f"^{''.join(f'[{c}{c.upper()}]' for c in name)}$" for name 
 def _task_name(name: str) -> str:
     if not re.fullmatch(r"\w[\w.+-]{0,63}", name):
         raise ValueError(
-            "must be a letter, digit or _ and then at most 63 of those or . + - (it names files), "
-            f"got {short(name)}"
+            "must be a letter, digit or _, then at most 63 of those or . + - (it is used in file "
+            f"names), got {short(name)}"
         )
     if len(name.encode()) > NAME_BYTES:
         raise ValueError(
-            f"must have at most {NAME_BYTES} bytes in UTF-8 (it names files), "
+            f"must have at most {NAME_BYTES} bytes in UTF-8 (it is used in file names), "
             f"got {len(name.encode())}: {short(name)}"
         )
     if name.casefold() in RESERVED_NAMES:
         *others, last = RESERVED_NAMES
         raise ValueError(
-            f"must not be {', '.join(others)} or {last} (tables have columns of these names), "
+            f"must not be {', '.join(others)} or {last} (tables have columns with these names), "
             f"got {short(name)}"
         )
     return name
@@ -210,20 +211,20 @@ def _task_name(name: str) -> str:
 class Task:
     """One of the S models that train at the same time.
 
-    Every key of ``[local]`` may stand in a task, as ``lr = 0.1`` or inside ``local``.
+    Every key of ``[local]`` can also be set in a task, as ``lr = 0.1`` or inside ``local``.
 
     Attributes:
-        name: Also the name of its files.
-        dataset: What it learns from.
-        model: What learns.
+        name: The name of the task, which is also used in file names.
+        dataset: The data set to learn from.
+        model: The model to train.
         partition: Which client has which examples.
         loss: What local training minimises.
-        metric: What the task is judged by; by default what suits the loss.
+        metric: What the task is judged by; the default depends on the loss.
         target: The metric to reach, for the score "distance" and for plans.
         normalize: How examples are scaled.
         augment: Random crops and flips of training images.
-        warm_start: A safetensors file with the first weights.
-        kernel: How training is computed, if not as the experiment says.
+        warm_start: A safetensors file with the initial weights.
+        kernel: How training is computed; by default as in the experiment.
         local: Keys of ``[local]`` that this task sets differently.
     """
 
@@ -305,18 +306,18 @@ def gathered(task: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"local must be a table, got {short(inner)}")
     twice = sorted(inner.keys() & inline.keys())
     if twice:
-        raise ValueError(f"{twice[0]} is given both in the task and in its local")
+        raise ValueError(f"{twice[0]} is set both in the task and in its local table")
     return {**rest, "local": {**inner, **inline}}
 
 
 @component
 class Evaluate:
-    """Measuring.
+    """When and how the models are evaluated.
 
     Attributes:
         every: Rounds between evaluations on the test split; the last round is always evaluated.
-            (The difficulty is measured after every round: allocation needs it.)
-        batch_size: Examples in a batch of an evaluation.
+            (The difficulty is evaluated after every round, because allocation needs it.)
+        batch_size: Examples per batch in an evaluation.
     """
 
     every: Count = 1

@@ -32,18 +32,18 @@ class RecruitmentSettings:
 
     Attributes:
         mechanism: The auction, e.g. ``{ kind = "max_min_fair", budget = 29.0 }``.
-        bids: What clients ask: a CSV file, or a model for all tasks that have none of their own.
-        tasks: From task name to its own model of bids.
-        correlation: Between the simulated bids of a client for any two tasks.
-        fraction: What a fractional winner does: it is available for the task in a round with
-            "probability" x, or always, with x of the local "work".
-        dropouts: Whether a winner whose turns are lost is "paid" all the same (it was
-            ready), or "unpaid": then it gets the share of its payment that the updates accepted
-            from it are of the turns it was given. Who is never given a turn is paid, unless it
-            holds no data of the task.
-        empty: If nobody is recruited for a task who could train it: "stop" before the first round,
-            or "leave_out", with a warning: the task keeps its first model, and the auction is held
-            for the others.
+        bids: What clients ask for: a CSV file, or a bid model for all tasks not listed in `tasks`.
+        tasks: Bid models of individual tasks, by task name.
+        correlation: Correlation between a client's simulated bids for any two tasks.
+        fraction: What a fractional winner does. With "probability", it is available for the task in
+            each round with probability x. With "work", it is always available but does only the
+            share x of the local work.
+        dropouts: With "paid", a winner is paid even if its turns fail. With "unpaid", it is paid
+            for the share of its turns that were accepted. A winner that never gets a turn is paid,
+            unless it holds no data for the task.
+        empty: What to do if no recruited client could train a task. "stop" ends the run before
+            round one. "leave_out" warns: the task keeps its initial model, and the auction is run
+            again for the others.
     """
 
     mechanism: Annotated[Mechanism, MECHANISMS]
@@ -59,16 +59,17 @@ class RecruitmentSettings:
     def __post_init__(self) -> None:
         if isinstance(self.bids, Csv) and (self.tasks or self.correlation):
             key = "tasks" if self.tasks else "correlation"
-            raise ValueError(f"takes bids from a file or simulates them, so {key} cannot be set")
+            raise ValueError(f"takes the bids from a file, so {key} cannot be set")
 
     def check_tasks(self, names: Sequence[str]) -> None:
         """Refuse models for tasks that do not exist, and tasks without a model."""
         for name in self.tasks:
             if name not in names:
-                raise ValueError(f"recruitment.tasks: no task is {name!r}; {_near(name, names)}")
+                near = _near(name, names)
+                raise ValueError(f"recruitment.tasks: no task is called {name!r}; {near}")
         missing = [name for name in names if name not in self.tasks]
         if self.bids is None and missing:
-            raise ValueError(f"recruitment needs bids, or a model of them for task {missing[0]!r}")
+            raise ValueError(f"recruitment needs bids, or a bid model for task {missing[0]!r}")
 
     def files(self) -> dict[str, str]:
         """The SHA-256 of the file that bids come from, if they do."""
@@ -113,20 +114,19 @@ def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: st
         if len(given.clients) != len(clients):
             raise InputError(
                 f"{path}: has {len(given.clients)} rows for {len(clients)} clients; a first column "
-                "'client' says whose they are"
+                "'client' can say whose they are"
             )
         return Bids(given.values[:, columns], clients, tuple(tasks))
     known = ids_of(clients)
     if not all(isinstance(client, int) for client in given.clients):
         odd = next(name for name in given.clients if not re.fullmatch(r"0|[1-9]\d*", str(name)))
-        raise InputError(f"{path}: client {odd!r} is none of the experiment's (whole numbers)")
+        raise InputError(f"{path}: client {odd!r} is not in the experiment (whole numbers)")
     ids = np.array(given.clients, dtype=np.int64)
     place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     strange = np.flatnonzero(known[place] != ids)
     if len(strange):
         raise InputError(
-            f"{path}: client {ids[strange[0]]} is none of the experiment's "
-            f"({known[0]} to {known[-1]})"
+            f"{path}: client {ids[strange[0]]} is not in the experiment ({known[0]} to {known[-1]})"
         )
     values = np.full((len(known), len(tasks)), np.inf)
     values[place] = given.values[:, columns]

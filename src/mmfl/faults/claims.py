@@ -17,7 +17,7 @@ __all__ = ["AbsurdWeight", "FalseLoss"]
 
 @component
 class AbsurdWeight:
-    """Claims to hold `examples` of the task: its weight in the mean."""
+    """Claims to hold `examples` examples of the task, which is its weight in the mean."""
 
     examples: Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)] = 10**9
 
@@ -30,7 +30,7 @@ class AbsurdWeight:
 
 @component
 class FalseLoss:
-    """Reports false losses: of its turn, and of a model that it evaluates on its own data.
+    """Reports false losses, for its turn and for a model that it evaluates on its own data.
 
     Attributes:
         factor: It reports its losses multiplied by this.

@@ -75,7 +75,7 @@ class Injection:
             self.virtual = limit if late.any() else float(seconds[~gone].max(initial=0.0))
         found: list[ClientFailure | None] = [None] * len(jobs)
         for number in np.flatnonzero(gone).tolist():
-            found[number] = self._lost(jobs[number].address, "dropout", "the client is gone")
+            found[number] = self._lost(jobs[number].address, "dropout", "the client dropped out")
         for number in np.flatnonzero(late).tolist():
             said = f"needs {seconds[number]:.4g} of {limit:g} virtual seconds"
             found[number] = self._lost(jobs[number].address, "late", said)

@@ -24,8 +24,8 @@ FOR_EVER = 2**62
 class Quarantine:
     """When a client is left out, and for how long.
 
-    Only what the checks refuse is a strike: no dropout, no straggler, no failure of our own
-    workers, no evaluation, and no update that is sent twice, since the first one stands.
+    Only updates that the checks refuse count as strikes. Dropouts, stragglers, failures of mmfl's
+    own workers, evaluations and duplicates do not count.
 
     Attributes:
         strikes: How many refused updates in a row, over all tasks, put a client in quarantine.

@@ -25,7 +25,7 @@ class Duplicate:
 
 @component
 class ReplayedRound:
-    """Answers with an update of the round `back` rounds ago."""
+    """Answers with an update from `back` rounds ago."""
 
     back: Count = 1
 
@@ -39,7 +39,7 @@ class ReplayedRound:
 
 @component
 class ReplayedTask:
-    """Answers with an update of another task."""
+    """Answers with an update for another task."""
 
     def sent(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream

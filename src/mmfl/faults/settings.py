@@ -67,10 +67,10 @@ class Misbehaving:
 
     Attributes:
         does: What they do, e.g. ``{ kind = "scaled", factor = 100.0 }``.
-        share: Each client is one of them with this chance, drawn once by its id.
-        ids: Or their ids.
+        share: The chance that a client is one of them, drawn once per client id.
+        ids: The ids of these clients, instead of `share`.
         rate: The chance that one of them misbehaves in a turn.
-        tasks: The tasks at which they do; by default all.
+        tasks: The tasks that they attack; by default all.
     """
 
     does: Annotated[Misbehaviour, MISBEHAVIOURS]
@@ -92,16 +92,16 @@ class Misbehaving:
 
 @component
 class Faults:
-    """What is made to go wrong.
+    """Simulated faults of clients.
 
     Attributes:
         dropout: The probability that a turn is lost; or a list with one per client.
         deadline: Virtual seconds after which a round closes; clients that need longer are late.
-        speed: Training examples that a client processes in a virtual second: a number, a list of
+        speed: Training examples that a client processes per virtual second: a number, a list with
             one per client, or e.g. ``{ kind = "lognormal", median = 100.0, sigma = 1.0 }``.
-        jitter: Standard deviation of the logarithm of a turn's virtual time, around what the work
-            and the speed say.
-        clients: Clients that misbehave. Of several tables that hit the same turn, the first does.
+        jitter: Standard deviation of the logarithm of a turn's virtual time, around the time that
+            follows from the work and the speed.
+        clients: Clients that misbehave. If several tables apply to a turn, only the first is used.
     """
 
     dropout: Chances = 0.0

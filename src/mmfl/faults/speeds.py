@@ -39,7 +39,7 @@ class Speed(Protocol):
 
 @component
 class Constant:
-    """All alike; in a configuration simply ``speed = 100.0``."""
+    """The same speed for all clients; in a file, simply ``speed = 100.0``."""
 
     rate: Positive
 
@@ -50,7 +50,7 @@ class Constant:
 
 @component
 class Given:
-    """Each client's own, in the order of the clients; or simply ``speed = [100.0, 50.0]``."""
+    """One speed per client, in the order of the clients; or simply ``speed = [100.0, 50.0]``."""
 
     values: tuple[Positive, ...]
 
@@ -61,10 +61,10 @@ class Given:
 
 @component
 class LogNormal:
-    """A few are much slower than most: exp(normal).
+    """Lognormal speeds: a few clients are much slower than most.
 
     Attributes:
-        median: Half of the clients are slower.
+        median: The median speed: half of the clients are slower.
         sigma: Standard deviation of the logarithm; 0 = all alike, 1 = one in six is slower than
             median / 2.7.
     """
@@ -80,7 +80,7 @@ class LogNormal:
 
 @component
 class UniformSpeed:
-    """Anything between two rates is equally likely.
+    """Speeds between two rates, all equally likely.
 
     Attributes:
         low: The slowest rate.

@@ -21,7 +21,7 @@ def _some_name(tensors: Mapping[str, Flat], rng: Stream) -> str:
 
 @component
 class WrongShape:
-    """One tensor has an axis too many (and all its numbers)."""
+    """Sends one tensor with an extra axis (and the same numbers)."""
 
     def sent(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
@@ -35,7 +35,7 @@ class WrongShape:
 
 @component
 class MissingTensor:
-    """One tensor is left out."""
+    """Leaves out one tensor."""
 
     def sent(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
@@ -48,7 +48,7 @@ class MissingTensor:
 
 @component
 class ExtraTensor:
-    """There is a tensor that the model does not have."""
+    """Sends a tensor that the model does not have."""
 
     def sent(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream

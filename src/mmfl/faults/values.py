@@ -32,7 +32,7 @@ def _times(update: ClientUpdate, factor: float) -> list[ClientUpdate]:
 
 @component
 class Nan:
-    """One number of the update is NaN."""
+    """Sends an update in which one number is NaN."""
 
     def sent(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
@@ -43,7 +43,7 @@ class Nan:
 
 @component
 class Inf:
-    """One number of the update is infinite."""
+    """Sends an update in which one number is infinite."""
 
     def sent(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
@@ -54,7 +54,7 @@ class Inf:
 
 @component
 class Scaled:
-    """The update times `factor`: model replacement (Bagdasaryan et al. 2020) is of this form."""
+    """Sends the update times `factor`, as in model replacement (Bagdasaryan et al. 2020)."""
 
     factor: Positive = 10.0
 
@@ -67,7 +67,7 @@ class Scaled:
 
 @component
 class SignFlipped:
-    """The update the other way round, times `factor`: away from what the client has learnt."""
+    """Sends the update with its sign flipped, times `factor`: away from what the client learnt."""
 
     factor: Positive = 1.0
 

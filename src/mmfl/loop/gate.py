@@ -201,10 +201,10 @@ class FaultyGate(Gate):
         if isinstance(result, ClientFailure):
             return self._count(job, result)
         sent = self._injection.sent(result)
-        answer = sent[0] if sent else ClientFailure(address, "dropout", "sends nothing")
+        answer = sent[0] if sent else ClientFailure(address, "dropout", "sent nothing")
         result = super()._admit(job, answer)
         for _ in sent[1:]:
-            detail = "the turn was answered before"
+            detail = "the turn was already answered"
             self.failures.append(ClientFailure(address, "duplicate", detail, turn=False))
         refused = isinstance(result, ClientFailure) or len(sent) > 1
         self._injection.note(address, "train", refused=refused)

@@ -47,9 +47,9 @@ def rounds(
     Args:
         experiment: What to do.
         engine: A running engine to use, and to leave running; by default the experiment's own.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
         state: Continue after this state, with the same bits as a run without interruption.
-        population: Who may train what, if that is known: an auction is then not held again.
+        population: Who may train what, if that is known: the auction is then not run again.
     """
     check_experiment(experiment)
     folder = None if data_dir is None else Path(data_dir)

@@ -60,7 +60,7 @@ class Population:
             places = np.flatnonzero(recruited.able.any(axis=1))
         count = len(federation.clients) if places is None else len(places)
         if count == 0:
-            raise NobodyError("no client holds data of any task, so nothing can be trained")
+            raise NobodyError("no client holds data for any task, so nothing can be trained")
         rate = experiment.clients.active
         if isinstance(rate, float):
             active = round(rate * count)

@@ -134,7 +134,7 @@ def _why_empty(settings: RecruitmentSettings, outcome: Recruitment, s: int) -> s
     if not outcome.bids.willing[s]:
         why = "nobody is willing to train it"
     elif outcome.take_up[s] > 0:
-        why = "none of the clients recruited for it holds data of it"
+        why = "none of the clients recruited for it holds data for it"
     else:
         why = "nobody was recruited for it"
         lever = next((x for x in ("budget", "threshold") if hasattr(settings.mechanism, x)), None)

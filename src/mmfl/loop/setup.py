@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "set_up"]
 
+_NESTED = "the engine is computing a round; code that runs within a round needs another engine"
+
 
 @dataclass(eq=False)
 class Setup:
@@ -41,7 +43,7 @@ class Setup:
     @contextmanager
     def hold(self) -> Iterator[Engine]:
         """The engine, ready for this experiment, for this thread alone: never held over a yield."""
-        with hold(self.engine):
+        with hold(self.engine, alone=_NESTED):
             if self.engine.federation is not self.federation:  # it served another one since
                 self.engine.prepare(self.experiment)
                 self.federation = self.engine.federation
@@ -75,7 +77,7 @@ def set_up(
         with closing(experiment.engine.open(experiment, data_dir=data_dir)) as own:
             yield _make_setup(experiment, own, population)
     else:
-        with hold(engine):
+        with hold(engine, alone=_NESTED):
             engine.prepare(experiment)
             ready = _make_setup(experiment, engine, population)
         yield ready

@@ -33,15 +33,14 @@ class State:
         params: Each task's weights w_s, read-only from here on: the next round starts from them.
         versions: In how many rounds each task has trained.
         difficulty: f_s; NaN while unknown.
-        measured: What was last measured on the test split when that was due (`evaluate.every`);
-            None = not yet.
+        measured: The last regular evaluation on the test split (`evaluate.every`); None = not yet.
         allocator: The allocator's own state.
         aggregator: The aggregator's own state, per task.
-        clients: What is remembered of clients.
+        clients: What is remembered about clients.
         chain: Running SHA-256 over assignments and scores so far.
-        stale: Tasks that have trained since then.
+        stale: Tasks that have trained since the evaluation in `measured`.
         lineage: `Experiment.lineage` of the experiment that this state belongs to.
-        offenders: Clients whose updates were refused lately, or that are in quarantine.
+        offenders: Clients whose updates were refused recently, or that are in quarantine.
     """
 
     round: int
@@ -81,7 +80,7 @@ class State:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over assignments, scores and the weights: equal runs have equal ones."""
+        """SHA-256 over assignments, scores and weights; equal runs have equal fingerprints."""
         digest = hashlib.sha256(bytes.fromhex(self.chain))
         for task in sorted(self.params):
             weights = self.params[task]
@@ -125,22 +124,22 @@ class RoundRecord:
         round: t.
         tasks: The names, in the order of the assignment's task numbers.
         active: How many clients were active.
-        assignments: Who was to train what.
+        assignments: Which client was assigned which task.
         clients: How many clients' updates each task accepted.
         samples: Training examples processed.
-        failures: Turns that came to nothing; and, with `turn` False, evaluations and surplus
-            answers that did.
+        failures: Turns that failed; and, with `turn` False, evaluations that failed and surplus
+            answers.
         difficulty: f_s after the round.
-        metric: Accuracy on the test split as last measured; NaN before.
-        loss: Loss on the test split as last measured; NaN before.
-        fresh: Whether the test split was measured after this round.
+        metric: Metric on the test split at the last evaluation; NaN before the first.
+        loss: Loss on the test split at the last evaluation; NaN before the first.
+        fresh: Whether the test split was evaluated after this round.
         seconds: The whole round.
         seconds_train: Training and aggregation.
-        seconds_evaluate: Measuring.
+        seconds_evaluate: Evaluation.
         seconds_aggregate: The part of `seconds_train` in which the coordinator checked, counted and
-            aggregated what had come.
-        seconds_clients: The clients' own, added up over all turns (workers work at the same time).
-        faults: What was made to go wrong, and what came of it.
+            aggregated the updates.
+        seconds_clients: Time of the clients, added up over all turns (workers run in parallel).
+        faults: The injected faults and their outcomes.
         virtual: The round's duration in virtual seconds; NaN if clients have no speeds.
     """
 

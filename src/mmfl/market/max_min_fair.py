@@ -27,7 +27,7 @@ __all__ = ["MaxMinFair", "max_min_fair", "poured"]
 def max_min_fair(
     bids: Any, budget: float, *, payment: Payment = "critical", fractional: bool = True
 ) -> Recruitment:
-    """Recruit the same number of clients for every task, and one fractional client more.
+    """Recruit the same number of clients for every task, plus one fractional client.
 
     The purses of the tasks, B / S each at first, move in rounds: in round t every task needs
     t * b(t, s) to pay t clients the price b(t, s), and tasks that have more lend to those that have
@@ -135,7 +135,7 @@ class MaxMinFair:
     Attributes:
         budget: B, shared by all tasks.
         payment: "critical", or "share" (the printed price rule).
-        fractional: Whether what is left over buys fractions of clients.
+        fractional: Whether the rest of the budget buys fractions of clients.
     """
 
     budget: Positive

@@ -44,7 +44,7 @@ class Recruitment:
         participation: (N, S) x in [0, 1]: 1 = trains the task, 0 < x < 1 = trains it in part.
         payment: (N, S) what each client is paid for each task.
         winners: Per task, the rows of the clients that joined fully, in joining order.
-        price: Per task, what each of its winners is paid; None if that differs, or nobody won.
+        price: Per task, what each of its winners is paid; None if they differ, or if nobody won.
         fractional: Per task, the client that joined last and in part (or for all of its bid, if
             the money sufficed for x = 1), paid x times its bid; None if there is none.
         stop: Why no more clients joined: some task has no further willing client ("exhausted"),
@@ -74,7 +74,7 @@ class Recruitment:
 
     @property
     def min_take_up(self) -> float:
-        """min_users: the take-up of the task that recruited least."""
+        """min_users: the take-up of the task that recruited the fewest clients."""
         return float(self.take_up.min())
 
     @property

@@ -74,7 +74,7 @@ def rationality_violation(outcome: Recruitment, bids: Any = None) -> str | None:
     row, s = np.argwhere(wrong)[0]
     who = f"client {table.clients[row]!r}, task {table.tasks[s]!r}"
     if not sound[row, s]:
-        return f"{who}: participation {x[row, s]:g} and payment {pay[row, s]:g} make no sense"
+        return f"{who}: participation {x[row, s]:g} and payment {pay[row, s]:g} are not valid"
     if not joins[row, s]:
         return f"{who} is paid {pay[row, s]:.9g} without taking part"
     if math.isinf(asked[row, s]):

@@ -31,9 +31,9 @@ class Cnn:
 
     Attributes:
         channels: Output channels of the two convolutions.
-        kernel: Odd side of their kernels; padding keeps the image's size.
+        kernel: Size of their kernels, an odd number; padding keeps the image's size.
         dense: Width of the first dense layer.
-        dropout: Before the last layer.
+        dropout: Share of units that dropout leaves out before the last layer.
     """
 
     channels: Annotated[tuple[Count, Count], BeforeValidator(_two)] = (32, 64)

@@ -33,7 +33,7 @@ class PreactResnet:
             half the resolution.
         blocks: Blocks in each stage.
         norm: "batch": batch statistics in training and at test time (the paper's); "group": group
-            norm, which knows no batch.
+            norm, which does not depend on the batch.
         groups: Groups of the group norm; fewer where this does not divide the channels.
     """
 

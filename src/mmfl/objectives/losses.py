@@ -81,7 +81,7 @@ class BinaryCrossEntropy:
 
 @component
 class MeanSquaredError:
-    """For real numbers."""
+    """Mean squared error, for real numbers."""
 
     targets: ClassVar[Targets] = "real"
     metric: ClassVar[str] = "r2"
@@ -95,7 +95,7 @@ class MeanSquaredError:
 
 @component
 class MeanAbsoluteError:
-    """For real numbers with outliers."""
+    """Mean absolute error, for real numbers with outliers."""
 
     targets: ClassVar[Targets] = "real"
     metric: ClassVar[str] = "r2"

@@ -111,7 +111,7 @@ class BinaryAccuracy:
 class Explained:
     """R^2: 1 - squared error / variance of the training targets; guessing their mean gives 0.
 
-    On the scale of an accuracy, so that regression can share a pool with classification.
+    It is on the scale of an accuracy, so that regression can share a pool with classification.
     """
 
     better: ClassVar[Better] = "higher"

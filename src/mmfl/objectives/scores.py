@@ -56,7 +56,7 @@ class Score(Protocol):
 
 @component
 class Error:
-    """1 - accuracy: comparable over tasks (the paper's "Normalization" paragraph, put right)."""
+    """1 - accuracy: comparable across tasks (the paper's "Normalization" paragraph, corrected)."""
 
     def difficulty(self, measured: Measured, task: Scored) -> float:
         """f_s = 1 - metric; where lower is better, the metric is an error already."""
@@ -74,7 +74,7 @@ class LossScore:
 
 @component
 class RelativeLoss:
-    """The loss over that of a blind guess: 1 = has learnt nothing. For tasks of different kinds."""
+    """The loss divided by a blind guess's: 1 = learnt nothing. For tasks of different kinds."""
 
     def difficulty(self, measured: Measured, task: Scored) -> float:
         """f_s = loss / loss of the guess (ln of the number of classes, or the targets' spread)."""
@@ -83,7 +83,7 @@ class RelativeLoss:
 
 @component
 class Distance:
-    """How far a task is from its own `target`; one that has reached it needs nobody."""
+    """How far a task is from its own `target`; a task that has reached it needs no clients."""
 
     def difficulty(self, measured: Measured, task: Scored) -> float:
         """f_s = target - metric, where lower is better metric - target; at least 0."""

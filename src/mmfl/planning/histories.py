@@ -45,7 +45,7 @@ def run_folders(given: str | Path) -> list[Path]:
     runs = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
     if not runs:
         raise StoreError(
-            f"{str(folder)!r} holds no run (neither it nor its folders have run.sqlite)"
+            f"{str(folder)!r} does not contain a run (neither it nor its folders have run.sqlite)"
         )
     return sorted(runs)
 
@@ -68,8 +68,8 @@ def fit_runs(
         stored = _experiment_in(folder)
         if stored.get("score") != dump(experiment)["score"]:
             raise InputError(
-                f"run {str(folder)!r} scored tasks by {_kind(stored.get('score'))}, the experiment "
-                f"does by {_kind(dump(experiment)['score'])}: its difficulties are others"
+                f"run {str(folder)!r} scored tasks by {_kind(stored.get('score'))}, but the "
+                f"experiment uses {_kind(dump(experiment)['score'])}, so difficulties differ"
             )
         for name, keys in _differences(stored, dump(experiment)).items():
             unlike.setdefault(name, []).extend(keys)
@@ -90,8 +90,8 @@ def fit_runs(
             why = "the run never trained it" if len(folders) == 1 else none
             raise InputError(f"run: task {task.name!r} has no curve: {why}") from None
     notes = [
-        f"Task {name} learns in the runs with another {' and '.join(dict.fromkeys(keys))} than in "
-        "the experiment: its curve may be another."
+        f"Task {name} was trained with a different {' and '.join(dict.fromkeys(keys))} in the runs "
+        "than in the experiment, so its curve may differ."
         for name, keys in unlike.items()
     ]
     return RunFit(folders, tasks, tuple(notes))
@@ -145,8 +145,8 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
             number, kind = known[task.name]
             if kind != wanted:
                 raise InputError(
-                    f"run {str(folder)!r} judges task {task.name!r} by {kind}, the experiment does "
-                    f"by {wanted}"
+                    f"run {str(folder)!r} judges task {task.name!r} by {kind}, but the experiment "
+                    f"uses {wanted}"
                 )
             if number not in rows:
                 raise StoreError(f"the run in {str(folder)!r} has no finished round yet")

@@ -82,7 +82,7 @@ def check_beta(beta: float | None, curves: bool) -> None:
     if beta is None:
         return
     if not curves:
-        raise InputError("beta: only a run's curves are over the work done; give a run")
+        raise InputError("beta applies only to the curves of runs; give a run")
     if not 0 <= beta <= 1:
         raise InputError(f"beta must be in [0, 1], got {beta:g}")
 
@@ -93,7 +93,7 @@ def find_targets(
     """By task, the metric to reach, as far as there is one; only curves tell when that is."""
     names = [task.name for task in experiment.tasks]
     if given is not None and not curves:
-        raise InputError("target: only a run's curves can tell when it is reached; give a run")
+        raise InputError("target: only the curves of runs show when it is reached; give a run")
     if not curves:
         return {}
     if given is None:

@@ -115,13 +115,13 @@ class Planning:
     def _notes(self, trials: Iterable[Trial]) -> Iterator[str]:
         experiment = self.experiment
         if experiment.faults is not None and experiment.faults.clients:
-            yield "What hostile clients do to the models is not planned, only their turns."
+            yield "The plan counts the turns of hostile clients, not what they do to the models."
         stops = experiment.recruitment is not None and experiment.recruitment.empty == "stop"
         auctions = [trial.auction for trial in trials if trial.auction is not None]
         if stops and any(auction.left_out.any() for auction in auctions):
             yield (
-                "Where a task recruits nobody it is left out here; with recruitment.empty = "
-                '"stop", as the experiment has it, such a run does not begin.'
+                "A task that recruits nobody is left out of the plan. With recruitment.empty = "
+                '"stop", as in this experiment, such a run would not start.'
             )
 
     def _try(
@@ -163,21 +163,21 @@ def plan(
     data_dir: str | Path | None = None,
     watch: Watch | None = None,
 ) -> Plan:
-    """What to expect of alphas and budgets: clients, take-up, spend, starving, rounds to a target.
+    """Predict the effect of alphas and budgets: clients, take-up, spend, starved rounds, targets.
 
     Args:
-        experiment: What is to be run; nothing of it is trained.
-        alphas: Of the allocator, in [1, inf]; by default the experiment's own.
-        budgets: Of the auction; by default the experiment's own.
-        runs: Run directories, or folders of `mmfl.compare`, whose curves tell how hard each task is
-            after so much work.
-        difficulty: By task, a difficulty that stays as it is. With neither, all tasks are equally
+        experiment: The experiment to predict; nothing is trained.
+        alphas: Values of the allocator's alpha, in [1, inf]; by default the experiment's.
+        budgets: Budgets of the auction; by default the experiment's.
+        runs: Run directories, or folders of `mmfl.compare`, whose curves show how hard each task is
+            after a given amount of work.
+        difficulty: By task, a fixed difficulty. With neither `runs` nor this, all tasks are equally
             hard.
         targets: The metric to reach, for all tasks or by task; by default each task's own.
-        beta: A round with n clients is worth n^beta, in [0, 1]; by default what the runs tell, if
+        beta: A round with n clients is worth n^beta, in [0, 1]; by default fitted to the runs, if
             they had different numbers of clients, else 0.25.
-        draws: How many times each alpha and budget is drawn.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        draws: How many times each alpha and budget is simulated.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
         watch: To show progress: gets the trials and how many there are, and yields each of them.
     """
     check_experiment(experiment)
@@ -229,8 +229,8 @@ def _note_beta(tasks: Mapping[str, Learning]) -> tuple[str, ...]:
     if all(learning.beta_known for learning in tasks.values()):
         return ()
     return (
-        "These runs cannot show how much more clients per round would help; that needs runs with "
-        f"different numbers of clients. Until then n clients count as n^{DEFAULT_BETA:g}.",
+        "These runs cannot show how much additional clients per round would help; that needs runs "
+        f"with different numbers of clients. Until then, n clients count as n^{DEFAULT_BETA:g}.",
     )
 
 

@@ -251,7 +251,7 @@ def _steps(variants: Sequence[Variant], quantities: Sequence[Quantity]) -> str:
     if step < 2 or not any(quantity.counts_rounds for quantity in quantities):
         return ""
     return (
-        f" Rounds to a target may be up to {step - 1} too high: the test split is measured every "
+        f" Rounds to a target may be up to {step - 1} too high: the test split is evaluated every "
         f"{step} rounds (evaluate.every)."
     )
 

@@ -184,7 +184,7 @@ def trouble(doing: str, folder: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         if reason == "interrupted":
-            reason = f"{DATABASE} is damaged: reading it does not end"
+            reason = f"{DATABASE} is damaged: reading it does not finish"
         raise StoreError(f"cannot {doing} the run in {str(folder)!r}: {reason}") from None
 
 

@@ -125,7 +125,7 @@ def changed_code(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def inexact(environment: Mapping[str, Any]) -> str:
     """Why a run may have other bits than an uninterrupted one; "" if there is no reason."""
-    begun: dict[str, str] = {}
+    started: dict[str, str] = {}
     last: dict[str, str] = {}
     changes: dict[str, None] = {}
     clauses = []
@@ -136,8 +136,8 @@ def inexact(environment: Mapping[str, Any]) -> str:
             after = one_line(session.get("after_round"))
             clauses.append(f"resumed after round {after} with {_listed(names, made)}")
         changes |= dict.fromkeys(names)
-        begun, last = made | begun, last | made
-    return f"begun with {_listed(changes, begun)}, {', '.join(clauses)}" if clauses else ""
+        started, last = made | started, last | made
+    return f"started with {_listed(changes, started)}, {', '.join(clauses)}" if clauses else ""
 
 
 def mixed(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
@@ -153,7 +153,8 @@ def mixed(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
 def mixture(name: str, counts: Mapping[str, int]) -> str:
     """A sentence about runs that were made with different versions of something."""
     parts = [f"{_called(name, v)} ({n} run{'s' * (n > 1)})" for v, n in sorted(counts.items())]
-    return f"not all runs were made alike, which may change results: {', '.join(parts)}"
+    listed = ", ".join(parts)
+    return f"not all runs were made with the same setup, which may change results: {listed}"
 
 
 def _listed(names: Iterable[str], made: Mapping[str, str]) -> str:

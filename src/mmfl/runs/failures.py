@@ -52,7 +52,7 @@ class TaskTurns:
             return f"all {self.failed:,} turns failed; most common reason: {self.reason}"
         if self.nobody:
             return "no client could train it"
-        return "the auction left it out" if self.left_out else "it was given no turn"
+        return "the auction left it out" if self.left_out else "it got no turn"
 
 
 def turns_by_task(store: RunStore) -> dict[str, TaskTurns]:

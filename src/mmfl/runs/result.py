@@ -26,36 +26,38 @@ __all__ = ["Run", "no_nan", "status_of"]
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its directory tells it; all results are on the test split.
+    """A run, read from its directory; all results are on the test split.
 
     Attributes:
         folder: The run directory.
-        data: By task: the SHA-256 of its data, as far as the run knew it.
+        data: By task: the SHA-256 of its data, if known.
         made_with: What its bits depend on besides the experiment, by name: versions, instructions.
-        inexact: Why it may have other bits than an uninterrupted run; "" if it has the same.
+        inexact: Why its bits may differ from those of an uninterrupted run; "" if they are the
+            same.
         status: "running", "stopped", "failed", "finished", or "interrupted": the process is gone.
         rounds: Rounds done.
         planned: Rounds planned.
         fingerprint: SHA-256 over assignments, scores and weights; "" before the end.
-        tasks: By task: metric, accuracy (None if the metric is another), loss, and the number of
-            clients' turns it got.
-        outcomes: By task: how many turns failed, and why it never trained, if it did not.
+        tasks: By task: metric, accuracy (None for other metrics), loss, and the number of clients'
+            turns it got.
+        outcomes: By task: how many turns failed, and if it never trained, why.
         metrics: By task: the metric's kind, and whether "higher" or "lower" is better.
-        history: By task: the metric after each round (as last measured; NaN before).
+        history: By task: the metric after each round (at the last evaluation; NaN before the
+            first).
         recruitment: The auction before round one; None if there was none.
-        failures: How many turns and evaluations came to nothing.
-        complaint: Why, most often; "" if none did.
-        faults: By kind: what was made to go wrong, and what came of it (by task and client: see
+        failures: How many turns and evaluations failed.
+        complaint: The most common reason; "" if none failed.
+        faults: By kind: the injected faults and their outcomes (by task and client: see
             `mmfl.runs.faults`).
         quarantined: How many clients are in quarantine after the last round.
         reason: Why the run failed, if it did.
         saved: The round of the newest checkpoint; 0 = there is none.
-        verifiable: Whether the run has digests; those of older versions have none.
-        damage: What does not match its digest, if the run was loaded nevertheless; else "".
+        verifiable: Whether the run has digests; runs of older versions have none.
+        damage: What does not match its digest, if the run was loaded with `damaged`; else "".
         samples: Training examples processed, each pass counted.
-        seconds: Of the round loop.
+        seconds: Time of the round loop.
         seconds_train: Of that, training and aggregation.
-        seconds_evaluate: Of that, measuring.
+        seconds_evaluate: Of that, evaluation.
         seconds_setup: Before the loop: data, workers, initial weights.
         seconds_checkpoints: Outside the loop: writing checkpoints.
     """
@@ -94,7 +96,7 @@ class Run:
 
         Args:
             folder: The directory.
-            damaged: Load it, too, if it does not match its digests; see `RunStore.open`.
+            damaged: Load it even if it does not match its digests; see `RunStore.open`.
         """
         with closing(RunStore.open(Path(folder), damaged=damaged)) as store:
             meta = store.meta()

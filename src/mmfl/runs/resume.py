@@ -109,8 +109,8 @@ class ResumableRun:
                 self.experiment.file_hash(name)  # says why it cannot be read
         if other:
             raise StoreError(
-                f"{str(self.folder)!r} was started with other data for {', '.join(other)}, so it "
-                "cannot be resumed; choose another folder"
+                f"{str(self.folder)!r} was started with different data for {', '.join(other)}, so "
+                "it cannot be resumed; choose another folder"
             )
 
     def _rewrite(self, store: RunStore, after: int, now: Mapping[str, Any]) -> None:
@@ -120,8 +120,8 @@ class ResumableRun:
         reason = inexact(told)
         if reason:
             _warn(
-                f"{str(folder)!r} was {reason}: it may end with other bits than an uninterrupted "
-                "run, and is marked so"
+                f"{str(folder)!r} was {reason}: its bits may differ from those of an uninterrupted "
+                "run, so it is marked as not bit-exact"
             )
         environment = as_json(told)
         experiment = self.experiment.to_toml().encode()
@@ -136,9 +136,9 @@ def complaint(store: RunStore, state: State) -> str | None:
     told = store.rows("SELECT chain FROM round WHERE round = ?", state.round)
     count = store.rows("SELECT count(*) FROM round WHERE round <= ?", state.round)
     if not told or count[0][0] != state.round:
-        return "is of a round that the run's database does not have"
+        return "belongs to a round that is not in the run's database"
     if told[0][0] != state.chain:
-        return "has another history than the run's database"
+        return "does not match the history in the run's database"
     return None
 
 
@@ -254,7 +254,7 @@ def _refuse_foreign_files(store: RunStore, names: Iterable[str]) -> None:
         damage = store.file_damage(name)
         if damage:
             raise StoreError(
-                f"{str(store.folder)!r} cannot be resumed: {damage}, so it was changed since; "
+                f"{str(store.folder)!r} cannot be resumed: {damage}, so it was changed; "
                 "choose another folder"
             )
 
@@ -269,7 +269,7 @@ def _refuse_changes(folder: Path, stored: Mapping[str, Any], experiment: Experim
     listed = ", ".join(describe_change(key, was, now) for key, (was, now) in changed.items())
     may = "only rounds may be increased"
     if experiment.plans_ahead:
-        may = "not even rounds may be increased: this allocator plans by them"
+        may = "not even rounds may be increased: this allocator depends on their number"
     raise StoreError(
         f"{str(folder)!r} cannot be resumed with a changed experiment: {listed} ({may})"
         "; choose another folder"

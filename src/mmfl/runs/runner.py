@@ -175,9 +175,7 @@ class StoredRounds(Rounds):
                 return RunStore.create(self.folder, experiment, data, numerics)
             except FolderTakenError:
                 if resume and is_marked(self.folder):  # it was not when we looked for a run
-                    raise StoreError(
-                        f"{str(self.folder)!r} is being run by another process"
-                    ) from None
+                    raise StoreError(f"{str(self.folder)!r} is in use by another process") from None
                 lost += 1
                 if wanted is None or lost == _NUMBERS:
                     raise
@@ -311,12 +309,12 @@ def stored_rounds(
     Args:
         experiment: What to do.
         out: The run directory.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
         engine: A running engine to use, and to leave running; by default the experiment's own.
         renumber: If `out` is taken, use `out`-2, -3, ... instead of refusing; with `resume`, the
-            last of these that is there.
-        resume: Go on with the run in `out`, after its newest checkpoint that is whole; if there is
-            no run, start one. A finished run yields nothing, unless the experiment has more rounds.
+            last of these that exists.
+        resume: Resume the run in `out` from its newest intact checkpoint; if there is no run, start
+            one. A finished run yields nothing, unless the experiment has more rounds.
     """
     folder = None if data_dir is None else Path(data_dir)
     return StoredRounds(experiment, Path(out), folder, engine, renumber=renumber, resume=resume)
@@ -333,9 +331,9 @@ def run(
 
     Args:
         experiment: What to do.
-        out: The run directory, which must not hold anything; by default a new one in ``runs``.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
-        resume: Go on with the run in `out` (by default the last one in ``runs``), if there is one.
+        out: The run directory, which must be empty or not exist; by default a new one in ``runs``.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
+        resume: Resume the run in `out` (by default the last one in ``runs``), if there is one.
     """
     wanted = Path("runs") / "run" if out is None else Path(out)
     with stored_rounds(

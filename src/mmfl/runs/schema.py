@@ -94,7 +94,7 @@ def check_tables(database: sqlite3.Connection) -> bool:
     for name, sql in found.items():
         older = () if current else (_statement(name, added) for added in _ADDED.get(name, ()))
         if sql not in (_statement(name), *older):
-            raise StoreError(f"table {name!r} has other columns than a run's")
+            raise StoreError(f"table {name!r} does not have the columns of a run's table")
     return current
 
 

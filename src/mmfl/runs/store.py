@@ -127,7 +127,7 @@ class RunStore:
             undo.callback(lease.close)
             lease.take()
             if read_mark(folder) != mark:  # another process took it for a run that was killed
-                raise StoreError(f"{str(folder)!r} is being run by another process")
+                raise StoreError(f"{str(folder)!r} is in use by another process")
             for name, content in first.items():
                 write_whole(folder / name, content, sync=False)
             sync_folder(folder)

@@ -38,7 +38,7 @@ __all__ = ["Part", "Verification", "verify"]
 
 Verdict = Literal["ok", "damaged", "not verifiable"]
 
-_OLDER = "written by an older mmfl"
+_OLDER = "written by an older version of mmfl"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def verify(
 
     Args:
         folder: The directory; `StoreError` if it is not one.
-        data_dir: Folder of npz files; by default what MMFL_DATA says.
+        data_dir: Folder of npz files; by default $MMFL_DATA.
         allow_imports: Whether to import the classes that the experiment names, to load its data.
     """
     folder = Path(folder)
@@ -161,7 +161,7 @@ def _chain_damage(store: RunStore) -> str:
             return f"the assignment of round {number} cannot be unpacked"
         known = None not in difficulty  # a NaN has many forms, and the chain knows which it was
         if assignments.tasks.max(initial=0) >= len(names):
-            return f"round {number} assigns clients to a task that there is not"
+            return f"round {number} assigns clients to a task that does not exist"
         if known:
             scores = dict(zip(names, difficulty, strict=True))
             chain = extend_chain(chain, number, names, assignments, scores)
@@ -227,4 +227,4 @@ def _data(store: RunStore, data_dir: Path | None, *, allow_imports: bool) -> Ite
         if now == digest:
             yield Part(what, "ok")
         else:
-            yield Part(what, "damaged", "it is not what the run was made with")
+            yield Part(what, "damaged", "it differs from what the run was made with")

@@ -172,6 +172,14 @@ def _start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     return thread
 
 
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Two sockets that wait, whatever `socket.setdefaulttimeout` says."""
+    pair = socket.socketpair()
+    for end in pair:
+        end.setblocking(True)
+    return pair
+
+
 def _connect(path: Any, **options: Any) -> sqlite3.Connection:
     import sqlite3  # here, since the command line's help needs none
 
@@ -263,7 +271,7 @@ start_thread = _call("thread", _start_thread)
 open_process = _call("pidfd", _open_process)
 die_with_parent = _call("prctl", _die_with_parent)
 
-socket_pair = _call("socketpair", socket.socketpair)
+socket_pair = _call("socketpair", _socket_pair)
 send = _call("send", _send)
 receive = _call("receive", _receive)
 wait = _call("wait", multiprocessing.connection.wait)

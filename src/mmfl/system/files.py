@@ -70,7 +70,7 @@ def open_file(path: str | Path, *, limit: int | None = None, pipes: bool = False
             return os.fdopen(calls.open_fd(path, os.O_RDONLY | _PLAIN), "rb")
         number = calls.open_fd(path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0))
     except ValueError:
-        raise OSError(errno.EINVAL, "its name has a zero byte") from None
+        raise OSError(errno.EINVAL, "its name contains a zero byte") from None
     try:
         _check(calls.status_of_open(number), limit)
     except OSError:
@@ -103,7 +103,7 @@ def _check(about: os.stat_result, limit: int | None) -> None:
         what = kinds.get(stat.S_IFMT(about.st_mode), "device")
         raise OSError(errno.EINVAL, f"it is a {what}, not a file")
     if limit is not None and about.st_size > limit:
-        raise OSError(errno.EFBIG, f"it has {about.st_size:,} bytes, and may have {limit:,}")
+        raise OSError(errno.EFBIG, f"it has {about.st_size:,} bytes; the limit is {limit:,}")
 
 
 def exists(path: Path, *, links: bool = True) -> bool:

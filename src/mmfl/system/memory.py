@@ -119,10 +119,10 @@ def ran_out(error: BaseException) -> str | None:
     """A few words about an exception, if it means that memory ran out; torch has its own."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        return f"memory ran out: {text}" if text else "memory ran out"
+        return f"out of memory: {text}" if text else "out of memory"
     wanted = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", text)
     if isinstance(error, RuntimeError) and wanted:
-        return f"memory ran out: {size(int(wanted[1]))} more were asked for"
+        return f"out of memory: {size(int(wanted[1]))} more were requested"
     return None
 
 

@@ -3,9 +3,9 @@
     with hold(engine):
         ...  # other threads that hold the same engine wait
 
-A thread may hold a thing twice. The lock belongs to the object itself, not to its value, and it is
-kept here: the object needs neither a hash nor an attribute. In a forked process everything is free,
-for the threads that held something are not there.
+A thread may hold a thing twice, unless it asks to hold it alone. The lock belongs to the object
+itself, not to its value, and it is kept here: the object needs neither a hash nor an attribute. In
+a forked process everything is free, for the threads that held something are not there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from threading import RLock
 from weakref import WeakValueDictionary
 
+from mmfl.errors import EngineError
+
 __all__ = ["hold"]
 
 
@@ -25,6 +27,7 @@ class _Turn:
     def __init__(self, thing: object) -> None:
         self.thing = thing
         self.lock = RLock()
+        self.alone = False
 
 
 class _Turns:
@@ -46,11 +49,26 @@ _turns = _Turns()
 
 
 @contextmanager
-def hold(thing: object) -> Iterator[None]:
-    """Wait until no other thread holds this; within the block, no other thread does."""
+def hold(thing: object, *, alone: str = "") -> Iterator[None]:
+    """Wait until no other thread holds this; within the block, no other thread does.
+
+    Args:
+        thing: What is held.
+        alone: If given, within the block this thread cannot hold it so again either: that is an
+            `EngineError` which says this.
+    """
     turn = _turns.of(thing)
     with turn.lock:
-        yield
+        if not alone:
+            yield
+            return
+        if turn.alone:
+            raise EngineError(alone)
+        turn.alone = True
+        try:
+            yield
+        finally:
+            turn.alone = False
 
 
 def _forget() -> None:

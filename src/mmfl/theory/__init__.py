@@ -1,4 +1,4 @@
-"""The paper's analysis, computable: selection, convergence bounds, who joins. Free of torch.
+"""The paper's analysis as functions: selection, convergence bounds, who joins. Needs no torch.
 
     from mmfl.theory import Constants, expected_weights, t_step_bound
     expected_weights([0.9, 0.1], q=0.5)

@@ -7,6 +7,7 @@ once a turn, not once a batch.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -19,7 +20,7 @@ from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
 from mmfl.train.precision import computing
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import seeded
+from mmfl.train.seeding import end_fork, seeded
 from mmfl.train.sgd import Optimizer, Sgd
 
 __all__ = [
@@ -136,8 +137,12 @@ def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
 
 def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
     """Outputs in float32, whatever the layers compute in."""
-    with computing(precision):
-        outputs: Tensor = model(x)
+    process = os.getpid()
+    try:
+        with computing(precision):
+            outputs: Tensor = model(x)
+    finally:
+        end_fork(process)  # before the next step, in which it would fork again
     return outputs.float()
 
 

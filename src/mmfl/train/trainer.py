@@ -274,7 +274,7 @@ class Trainer:
         name, data = bench.task.name, bench.data
         if data.x_train.dtype == np.int64 and MODELS.kind_of(bench.task.model) in MODELS.table:
             raise EngineError(
-                f"task {name!r}: its examples are whole numbers, which only a model of your own "
+                f"task {name!r}: its examples are whole numbers, which only your own model "
                 "(with an embedding) can take; give them as float32 or as bytes"
             )
         bench.resident.module.eval()

@@ -24,10 +24,12 @@ def warm_weights(path: str, layout: Layout) -> Flat:
     wanted = dict(layout.entries)
     for name in wanted:
         if name not in tensors:
-            raise InputError(f"{where} lacks the model's {name!r}; {did_you_mean(name, tensors)}")
+            raise InputError(
+                f"{where} has no {name!r}, which the model needs; {did_you_mean(name, tensors)}"
+            )
     for name, tensor in tensors.items():
         if name not in wanted:
-            raise InputError(f"{where} has {name!r}, which the model has not")
+            raise InputError(f"{where} has {name!r}, which the model does not have")
         if tuple(tensor.shape) != wanted[name]:
             raise InputError(
                 f"{where}: {name!r} has shape {tuple(tensor.shape)}, the model's is {wanted[name]}"

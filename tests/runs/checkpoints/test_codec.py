@@ -243,4 +243,4 @@ def test_what_cannot_be_held_is_one_sentence(value):
 )
 def test_a_type_that_is_like_a_plain_one_is_told_which(value, plain):
     said = one_line(StoreError, lambda: encoded(first(allocator={"x": [value]})))
-    assert said.endswith(f"it has a {type(value).__name__}; use {plain}")
+    assert said.endswith(f"it contains a {type(value).__name__}; use {plain}")

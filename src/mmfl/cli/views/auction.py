@@ -96,7 +96,7 @@ def show_outcome(
     console.print(make_text(title), soft_wrap=True)
     console.print(_outcome_table(outcome, budget, share))
     why = {
-        "exhausted": "a task has no further willing client",
+        "exhausted": "a task has no more willing clients",
         "budget": "budget used up",
     }
     ended = f"; stopped: {why[outcome.stop]}" if outcome.stop else ""
@@ -242,7 +242,7 @@ def show_audit(audit: Audit) -> None:
     console = open_console()
     outcome = audit.outcome
     if audit.budget is None:
-        console.print(f"within budget: it has none; {amount(outcome.spent)} is spent")
+        console.print(f"within budget: there is no budget; {amount(outcome.spent)} is spent")
     else:
         spent = f"yes, {amount(outcome.spent)} of {amount(audit.budget)} is spent"
         within = spent if audit.overspent is None else f"no, {audit.overspent}"

@@ -33,7 +33,7 @@ def _head(plan: Plan) -> str:
         "difficulty": "as given",
         "equal": "the same for all tasks",
     }[plan.source]
-    return f"{plan.rounds} rounds, {plan.draws} draws of each; difficulty: {known}"
+    return f"{plan.rounds} rounds, {plan.draws} draws each; difficulty: {known}"
 
 
 def _table(plan: Plan) -> Grid:
@@ -123,23 +123,23 @@ def _reach(reach: Reach | None, plan: Plan) -> str:
 def _notes(plan: Plan) -> Iterator[str]:
     outlooks = [o for scenario in plan.scenarios for o in scenario.tasks.values()]
     errors = [f"clients {_largest([o.clients for o in outlooks]):.2g}"]
-    errors.append(f"starving {_largest([o.starved for o in outlooks]):.1%}")
+    errors.append(f"starved {_largest([o.starved for o in outlooks]):.1%}")
     hired = [o.take_up for o in outlooks if o.take_up is not None]
     if hired:
         errors.append(f"recruited {_largest(hired):.2g}")
         spent = [s.spent for s in plan.scenarios if s.spent is not None]
         errors.append(f"spent {_largest(spent):.2g}")
     if plan.draws > 1:
-        yield f"Means over draws; the largest standard errors: {', '.join(errors)}."
+        yield f"Means over draws. Largest standard errors: {', '.join(errors)}."
     targets = _targets(plan)
     if targets:
         aims = ", ".join(f"{task} {number(target, 2)}" for task, target in targets.items())
         yield (
-            f"Rounds until the target is reached ({aims}): median (a tenth to nine tenths of the "
-            f"draws); >{plan.rounds}: not within {plan.rounds} rounds."
+            f"Rounds until the target is reached ({aims}): median (10th to 90th percentile of "
+            f"the draws); >{plan.rounds}: not within {plan.rounds} rounds."
         )
     if any(o.extrapolated > 0.5 or (o.reach and o.reach.extrapolated > 0.5) for o in outlooks):
-        yield f"{_MARK}: extrapolated, with more work than the runs have done."
+        yield f"{_MARK}: extrapolated beyond the work that the runs have done."
 
 
 def _largest(values: Sequence[Estimate]) -> float:

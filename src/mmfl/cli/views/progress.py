@@ -192,7 +192,7 @@ def troubles(run: Run) -> list[str]:
         if run.rounds and not turns.trained:
             lines.append(f"task {name!r} never trained: {turns.why}")
     if not run.verifiable:
-        lines.append("cannot be verified (written by an older mmfl)")
+        lines.append("cannot be verified (written by an older version of mmfl)")
     return [printable(line) for line in lines]
 
 

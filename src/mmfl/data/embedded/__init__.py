@@ -41,5 +41,5 @@ def load(name: str) -> Arrays:
         content = io.BytesIO(lzma.decompress(packed))
         parts = {part: np.load(content, allow_pickle=False) for part in PARTS}
     except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
-        raise DataError(f"{where} cannot be read, install mmfl again: {error}") from None
+        raise DataError(f"{where} cannot be read; reinstall mmfl: {error}") from None
     return Arrays.checked(where, parts)

@@ -14,7 +14,7 @@ __all__ = ["AutoPartition"]
 
 @component
 class AutoPartition:
-    """`by_group` where the data says whose an example is, else `iid` over all data."""
+    """`by_group` if the data has groups, else `iid` over all data."""
 
     def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
         """Either."""

@@ -15,14 +15,14 @@ __all__ = ["ByGroup"]
 
 @component
 class ByGroup:
-    """Every example lies with the client that has its group's number.
+    """Every example belongs to the client with the number of its group.
 
-    The same number is the same client in every task. A client without a group in a task holds
-    nothing of it, and never trains it.
+    The same number is the same client in every task. A client without a group in a task holds no
+    data for it, and never trains it.
 
     Attributes:
-        points: The most examples that a client gets of its group, a number or a range, chosen at
-            random; by default it gets all.
+        points: Maximum number of examples that a client gets from its group, a number or a range,
+            chosen at random; by default it gets all.
     """
 
     points: Points | None = None

@@ -43,21 +43,21 @@ Floats = npt.NDArray[np.float64]
 
 @component
 class Dirichlet:
-    """Every client has class proportions of its own, Dirichlet(alpha x prior of the classes).
+    """Every client has its own class proportions, Dirichlet(alpha x prior of the classes).
 
     The prior is the classes' share of the examples, as in Hsu et al. 2019 (arXiv 1909.06335). Some
-    write Dirichlet(a, a, ..., a) instead; with C classes of one size that is alpha = C a.
+    write Dirichlet(a, a, ..., a) instead; with C classes of equal size that is alpha = C a.
 
-    A client's proportions depend on (seed, task, client) alone, with overlap and without. Without
-    overlap and with `points`, clients take in turn: the last ones find what the others left. With
-    neither, all data is used, sizes differ, and a client may hold nothing of the task, which it
-    then never trains.
+    A client's proportions depend only on (seed, task, client), with or without overlap. Without
+    overlap and with `points`, clients take examples in turn, and the last ones get what is left.
+    With neither, all data is used, sizes differ, and a client may hold no data for the task, which
+    it then never trains.
 
     Attributes:
         alpha: Concentration, > 0: large = all clients alike, near 0 = one class each.
         points: Examples per client, a number or a range; by default all data, each class divided
             among the clients in proportion to their weights for it.
-        overlap: Whether an example may lie with several clients.
+        overlap: Whether an example may belong to several clients.
     """
 
     alpha: Positive

@@ -41,8 +41,8 @@ class ByFunction:
             shards = _by_client(where, found, len(examples), clients)
         else:
             raise DataError(
-                f"{where} must return one client number per example, or one list of places per "
-                f"client, got {short(found)}"
+                f"{where} must return one client number per example, or one list of positions "
+                f"per client, got {short(found)}"
             )
         if not len(shards.rows):
             raise DataError(f"{where} gives no client any example")
@@ -63,7 +63,7 @@ def _by_example(where: str, found: Any, examples: int, clients: int) -> Cut:
     wrong = np.flatnonzero((owner < -1) | (owner >= clients))
     if len(wrong):
         raise DataError(
-            f"{where}: the example at place {wrong[0]} must go to a client from 0 to "
+            f"{where}: the example at position {wrong[0]} must go to a client from 0 to "
             f"{clients - 1}, or to nobody (-1), got {owner[wrong[0]]}"
         )
     return Cut.of(owner.astype(np.int64), clients)
@@ -72,21 +72,22 @@ def _by_example(where: str, found: Any, examples: int, clients: int) -> Cut:
 def _by_client(where: str, found: list[Any] | tuple[Any, ...], examples: int, clients: int) -> Cut:
     if len(found) != clients:
         raise DataError(
-            f"{where} must return one list of places per client ({clients}), got {len(found)} lists"
+            f"{where} must return one list of positions per client ({clients}), "
+            f"got {len(found)} lists"
         )
     shards: list[Ints] = []
     for client, own in enumerate(found):
-        places = _whole(f"{where}: client {client}'s places", own)
+        places = _whole(f"{where}: client {client}'s positions", own)
         wrong = places[(places < 0) | (places >= examples)]
         if len(wrong):
             raise DataError(
-                f"{where}: client {client}'s places must be from 0 to {examples - 1}, "
+                f"{where}: client {client}'s positions must be from 0 to {examples - 1}, "
                 f"got {wrong[0]}"
             )
         shards.append(places.astype(np.int64))
         values, times = np.unique(places, return_counts=True)
         if len(values) < len(places):
-            raise DataError(f"{where}: client {client} has place {values[times > 1][0]} twice")
+            raise DataError(f"{where}: client {client} has position {values[times > 1][0]} twice")
     return pieces(shards)
 
 

@@ -34,14 +34,14 @@ def _ending(path: str) -> str:
 
 @component
 class FromFile:
-    """Every example lies with the client that a file names.
+    """Every example belongs to the client that a file names.
 
-    A row that the server keeps for validation is no client's, whatever the file says.
+    A row that the server keeps for validation belongs to no client, whatever the file says.
 
     Attributes:
-        path: A .npy file (one vector of whole numbers), or a .csv or .txt file (one whole number a
-            line, no heading), relative to the folder you run from. It has one number per row of the
-            task's whole training data: its client, or -1 for nobody.
+        path: A .npy file (one vector of whole numbers), or a .csv or .txt file (one whole number
+            per line, no header), relative to the folder you run from. It has one number per row of
+            the task's complete training data: its client, or -1 for nobody.
     """
 
     path: Annotated[Text, AfterValidator(_ending), Field(json_schema_extra={"pattern": _ENDING})]
@@ -103,7 +103,7 @@ def _vector(where: str, path: Path) -> npt.NDArray[Any]:
         left = os.fstat(file.fileno()).st_size - file.tell()
         if head.bytes > left:
             raise DataError(
-                f"{where} cannot be read: its head says {head.bytes:,} bytes, and {left:,} follow"
+                f"{where} cannot be read: its header says {head.bytes:,} bytes, but {left:,} follow"
             )
         file.seek(0)
         found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
@@ -115,7 +115,7 @@ def _lines(where: str, path: Path, total: int) -> Ints:
     lines = [line.strip() for line in text.split("\n")] if text else []
     for number, line in enumerate(lines, 1):
         if not _WHOLE.fullmatch(line):
-            also = "; a heading is not allowed" if number == 1 and line else ""
+            also = "; a header is not allowed" if number == 1 and line else ""
             raise DataError(
                 f"{where}: line {number} must be a client's number, or -1 for nobody, "
                 f"got {short(line)}{also}"

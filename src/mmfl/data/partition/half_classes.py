@@ -27,16 +27,16 @@ __all__ = ["HalfClasses"]
 class HalfClasses:
     """Every client has examples of only a share of the classes: the paper's non-iid setting.
 
-    A client's classes are drawn at random from (seed, task, client) alone, with overlap and
-    without, so that two clients' classes are independent. Without overlap, a client gets other
-    classes than it drew only where the data runs out; `Cut.note` says how many did.
+    A client's classes are drawn at random and depend only on (seed, task, client), with or without
+    overlap, so that two clients' classes are independent. Without overlap, a client gets classes
+    that it did not draw only where the data runs out; a warning says how many clients did.
 
     Attributes:
         share: Share of the classes that a client has (one half in the paper), at least one class.
         points: Examples per client, a number or a range, in equal parts from its classes (without
             overlap: as equal as the data allows); by default all data, each class shared out
             evenly among the clients that drew it.
-        overlap: Whether an example may lie with several clients.
+        overlap: Whether an example may belong to several clients.
     """
 
     share: Share = 0.5
@@ -55,7 +55,7 @@ class HalfClasses:
 
         if self.overlap:
             least = sum(sorted(map(len, rows_of))[:some])
-            which = f"that a client with {some} of the {classes} classes may find"
+            which = f"that a client with {some} of the {classes} classes can draw from"
             points = need_points(self.points, least, which)
 
             def draw(client: int, size: int) -> Ints:
@@ -89,7 +89,7 @@ def _cut(rows_of: list[Ints], own: Places, counts: Ints, changed: int) -> Cut:
     said = []
     if changed:
         said.append(
-            f"{changed} of {clients} clients hold other classes than they drew, or fewer, "
+            f"{changed} of {clients} clients hold classes that they did not draw, or fewer, "
             "because the data runs out without overlap"
         )
     if not held.all():

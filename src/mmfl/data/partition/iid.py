@@ -1,4 +1,4 @@
-"""Every client's data looks like everybody's."""
+"""All clients' data has the same distribution."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Iid"]
 
 @component
 class Iid:
-    """Every client's data looks like everybody's.
+    """All clients' data has the same distribution.
 
     Attributes:
         points: Examples per client, a number or a range; by default all data, shared out evenly.
-        overlap: Whether an example may lie with several clients.
+        overlap: Whether an example may belong to several clients.
     """
 
     points: Points | None = None

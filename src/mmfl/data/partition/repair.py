@@ -188,7 +188,7 @@ class _Turns:
         if found < size:
             raise DataError(
                 f"client {client} needs {size} examples of {self.own.shape[1]} of the "
-                f"{len(self.left)} classes, but those before it left {found}; lower points or "
+                f"{len(self.left)} classes, but only {found} are left; lower points or "
                 "clients.count, or set overlap = true"
             )
 

@@ -96,7 +96,7 @@ def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[
             part.unlink(missing_ok=True)
             if before:
                 continue  # perhaps only the older piece was wrong: once more from the start
-            said = f"{_host(address)} sent something else: {error}; it was deleted"
+            said = f"{_host(address)} sent a different file: {error}; it was deleted"
             left.pop(0)
         except _RefusedError as error:
             said = str(error)
@@ -197,7 +197,7 @@ def _unreachable(address: str, error: Exception) -> Exception:
 def _broke_off(address: str, have: int, expected: int | None, error: Exception | None) -> str:
     of = "" if expected is None else f" of {expected:,}"
     why = f" ({getattr(error, 'strerror', None) or str(error) or error!r})" if error else ""
-    return f"{_host(address)} broke off after {have:,}{of} bytes{why}"
+    return f"{_host(address)} closed the connection after {have:,}{of} bytes{why}"
 
 
 def _total_of_rest(content_range: str, have: int) -> int | None:

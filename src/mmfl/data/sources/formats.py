@@ -55,7 +55,7 @@ def idx(content: bytes, what: str) -> Bytes:
         raise DataError(f"{what} is not an idx file of bytes")
     head = 4 + 4 * content[3]
     if len(content) < head:
-        raise DataError(f"{what} ends within its head")
+        raise DataError(f"{what} ends within its header")
     shape = struct.unpack(f">{content[3]}I", content[4:head])
     size = 1
     for length in shape:

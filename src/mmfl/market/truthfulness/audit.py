@@ -61,17 +61,17 @@ def audit(
 ) -> Audit:
     """Run an auction, verify its outcome, and search for lies that pay.
 
-    Bids are taken as true costs. Searched are the clients around each task's cut (the last winner,
-    the fractional one, the first loser), where lies pay most, and others at random. On large tables
-    fewer clients and bids are tried, but one client and about a hundred auctions for each of its
-    tasks at least.
+    Bids are taken as true costs. The search covers the clients around each task's cut-off (the last
+    winner, the fractional one, the first loser), where lies pay most, and others at random. On
+    large tables it tries fewer clients and bids, but at least one client and about a hundred
+    auctions for each of its tasks.
 
     Args:
         mechanism: A mechanism with its options, or a function from `Bids` to a `Recruitment`.
         bids: N x S, anything array-like.
-        users: How many clients' lies to search; None: everybody's.
-        tries: How many bids to try for each client and task, about.
-        seed: Of the choice of clients.
+        users: How many clients to check for profitable lies; None: all.
+        tries: Approximate number of bids to try for each client and task.
+        seed: Seed for the choice of clients.
     """
     count(tries, "tries")
     if users is not None:

@@ -97,7 +97,7 @@ def best_response(mechanism: Rule, costs: Any, user: int, *, most: int | None = 
             `Bids` to a `Recruitment`.
         costs: N x S true costs; inf = unwilling.
         user: The row of the client.
-        most: Try at most about this many bids a task; by default all that can matter.
+        most: Try at most about this many bids per task; by default all that can matter.
     """
     return max(responses(mechanism, costs, user, most=most), key=lambda found: found.gain)
 

@@ -197,7 +197,7 @@ COUNTER_EXAMPLES = (
     ),
     Case(
         name="fraction",
-        statement="Whoever is recruited in part is paid its bid, and gains by asking for more.",
+        statement="A client recruited in part is paid its bid, and gains by asking for more.",
         mechanism=MaxMinFair(8.0),
         costs=((5, inf), (inf, 4)),
         user=0,

@@ -101,7 +101,7 @@ def manipulability(
     factors: Sequence[float] = BLIND,
     most: int | None = None,
 ) -> Manipulability:
-    """Draw instances, search for lies that pay, and sum up.
+    """Draw instances, search each for lies that pay, and summarise the results.
 
     To vary the budget too, draw costs in units of it: all mechanisms are scale free.
 
@@ -110,7 +110,7 @@ def manipulability(
         cost_sampler: From a random stream to a table of true costs (N x S).
         instances: How many tables to draw.
         users: How many clients of each instance to look at; by default all of them.
-        seed: Of all draws.
+        seed: Seed of all draws.
         factors: Which blind and common mark-ups to try.
         most: See `best_response`.
     """

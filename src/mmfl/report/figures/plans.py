@@ -140,7 +140,7 @@ def _make_rows(plan: Plan) -> list[_Row]:
         panels = [
             _Panel("Clients recruited for a task", lambda s, t: s.tasks[t].take_up),
             _Panel("Spent (dashed: the budget)", lambda s, _: s.spent, whole=True),
-            _Panel("Chance to recruit nobody", lambda s, t: s.tasks[t].nobody, share=True),
+            _Panel("Chance of recruiting nobody", lambda s, t: s.tasks[t].nobody, share=True),
         ]
         cells = [plan.at(plan.alphas[0], budget) for budget in budgets]
         rows.append(_make_budget_row("What a budget recruits", cells, panels))
@@ -194,8 +194,8 @@ def _make_panels(plan: Plan) -> list[_Panel]:
 def _foot(plan: Plan) -> str:
     count = len(plan.runs)
     known = {
-        "runs": f"How hard tasks are: the curves of {count} run{'s' * (count > 1)}.",
-        "difficulty": "How hard tasks are was given.",
+        "runs": f"Difficulty of the tasks: the curves of {count} run{'s' * (count > 1)}.",
+        "difficulty": "The difficulty of the tasks was given.",
         "equal": "All tasks are assumed equally hard.",
     }[plan.source]
     lines = [f"{plan.rounds} rounds; means over {plan.draws} draws, ± 2 standard errors.", known]

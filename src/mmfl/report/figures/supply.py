@@ -113,14 +113,14 @@ def _describe(
     S = len(outcome.bids.tasks)
     fewest, more = counts([outcome.min_take_up, outcome.difference])
     even = outcome.difference < 0.005
-    uneven = f"The task with the fewest has {fewest} clients, that with the most {more} more."
+    uneven = f"The task with the fewest clients has {fewest}, the one with the most {more} more."
     hidden = any(task.hides(last, top) for task, top in zip(tasks, tops, strict=True))
     lines = {
         f"Every task has {fewest} clients." if even else uneven: S > 1,
         f"{amount(outcome.spent)} is spent in all.": True,
-        "Each panel has a scale of its own for bids.": len(set(tops)) > 1,
+        "Each panel has its own scale for bids.": len(set(tops)) > 1,
         f"A dot stands for about {round(last / _DOTS):,} clients.": last > _DOTS,
-        "Clients who ask for still more are not shown.": hidden,
+        "Clients with higher bids are not shown.": hidden,
         f"{S - len(tasks):,} more tasks are not shown.": len(tasks) < S,
     }
     return " ".join(line for line, needed in lines.items() if needed)

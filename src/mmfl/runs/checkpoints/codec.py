@@ -163,7 +163,7 @@ def _plain(value: Any, arrays: dict[str, Array], where: str, depth: int = 0) -> 
     if plain:
         rule = f"use a plain {plain} (not {kind.__name__})"
     raise StoreError(
-        f"a checkpoint cannot hold the state of {where!r}: it has a {kind.__name__}; {rule}"
+        f"a checkpoint cannot hold the state of {where!r}: it contains a {kind.__name__}; {rule}"
     )
 
 

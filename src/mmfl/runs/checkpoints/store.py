@@ -3,7 +3,7 @@
 Saving: (1) every part that changed, each to a temporary file, fsync, rename; (2) fsync of the
 folder; (3) the checkpoint that names them, in the same way; (4) the caller notes its name; (5) the
 oldest checkpoints are removed, then the parts that nobody names. Before (3) is done, the checkpoint
-does not exist and the ones before it are as they were. Before (4) is done, it may not fit what else
+does not exist and earlier checkpoints are unchanged. Before (4) is done, it may not fit what else
 the caller has on disk, so the ones before it stay.
 
 Only files of ours are removed: those whose names have our form and the first digits of the SHA-256
@@ -117,8 +117,8 @@ class CheckpointStore:
             self.prune(self._keep)
         except OSError as error:
             raise StoreError(
-                f"cannot write a checkpoint into {str(self._shown)!r}: {error.strerror}; the ones "
-                "before it are as they were"
+                f"cannot write a checkpoint into {str(self._shown)!r}: {error.strerror}; "
+                "earlier checkpoints are unchanged"
             ) from None
         return path.name
 
@@ -239,7 +239,7 @@ class CheckpointStore:
 
     def _document(self, name: str) -> dict[str, Any]:
         if not _NAME.fullmatch(name):
-            raise StoreError("has no checkpoint's name")
+            raise StoreError("is not named like a checkpoint")
         return _parse(name, _content(self.folder / name, _DOCUMENT))
 
     def _read(self, entry: dict[str, Any]) -> bytes:
@@ -259,12 +259,12 @@ def _parse(name: str, body: bytes) -> dict[str, Any]:
     """What a checkpoint's file says; `StoreError` if it is not what was written."""
     found = _NAME.fullmatch(name)
     if found is None:
-        raise StoreError("has no checkpoint's name")
+        raise StoreError("is not named like a checkpoint")
     if hashlib.sha256(body).hexdigest()[:DIGITS] != found[2]:
         raise StoreError("is damaged: its SHA-256 differs")
     whole: dict[str, Any] = json.loads(body)
     if whole["format"] != FORMAT:
-        raise StoreError(f"has format {whole['format']!r}, and this mmfl reads {FORMAT}")
+        raise StoreError(f"has format {whole['format']!r}, but this mmfl reads {FORMAT}")
     return whole
 
 

@@ -42,7 +42,7 @@ def refuse_link(place: Path, shown: Path) -> None:
         shown: The same, as messages show it.
     """
     if is_link(place):
-        raise StoreError(f"{str(shown)!r} is a link, and not of this run; remove it")
+        raise StoreError(f"{str(shown)!r} is a link that does not belong to this run; remove it")
 
 
 def no_run(folder: Path, lacks: str) -> StoreError:
@@ -53,7 +53,7 @@ def no_run(folder: Path, lacks: str) -> StoreError:
             return StoreError(
                 f"{str(folder)!r} is a comparison; name one of its runs, such as {one}"
             )
-        return StoreError(f"{str(folder)!r} holds no run (it has no {lacks})")
+        return StoreError(f"{str(folder)!r} does not contain a run (it has no {lacks})")
     if exists(folder):
         return StoreError(f"{str(folder)!r} is a file, not a run directory")
     return StoreError(f"{str(folder)!r} does not exist")

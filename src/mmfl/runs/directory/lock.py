@@ -155,7 +155,7 @@ class Lease:
             here = _is_same(self._place, self._number)
             ours = _is_same(self._path, self._file)
         except OSError as error:
-            said = f"cannot see whose {str(self.folder)!r} is: {error.strerror}"
+            said = f"cannot see which process owns {str(self.folder)!r}: {error.strerror}"
             raise StoreError(said) from None
         if not here:
             raise StoreError(
@@ -168,8 +168,8 @@ class Lease:
         """Raise `StoreError` if the owner that the run names is another process."""
         if token != self.token:
             raise StoreError(
-                f"{str(self.folder)!r} was taken over by another process, while this one was "
-                f"silent for more than {PATIENCE:g} s"
+                f"{str(self.folder)!r} was taken over by another process while this one did not "
+                f"respond for more than {PATIENCE:g} s"
             )
 
     def close(self) -> None:
@@ -205,7 +205,7 @@ class Lease:
         try:
             self._file = calls.open_fd(self._path, flags, 0o666)
         except FileExistsError:
-            raise StoreError(f"{str(self.folder)!r} is being run by another process") from None
+            raise StoreError(f"{str(self.folder)!r} is in use by another process") from None
         try:
             self._write()
             calls.fsync(self._file)
@@ -300,7 +300,7 @@ def _take_lock(number: int, folder: Path) -> bool:
         strong = _try_lock(number)
         if strong is not None:
             return strong
-    raise StoreError(f"{str(folder)!r} is being run by another process")
+    raise StoreError(f"{str(folder)!r} is in use by another process")
 
 
 def _newest(folder: Path) -> _Entry | None:
@@ -332,7 +332,7 @@ def _refuse_living(before: _Entry, *, strong: bool) -> None:
         return
     folder = str(before.path.parent)
     warnings.warn(
-        f"{folder!r} was run by {before.owner} and not released; waiting up to "
+        f"{folder!r} was in use by {before.owner} and not released; waiting up to "
         f"{PATIENCE:g} s to see whether that process is still running",
         MmflWarning,
         stacklevel=2,
@@ -344,7 +344,7 @@ def _refuse_living(before: _Entry, *, strong: bool) -> None:
         if after is not None and after.released:
             return
         if after is None or (after.path, after.record) != (before.path, before.record):
-            raise StoreError(f"{folder!r} is being run by {before.owner}")
+            raise StoreError(f"{folder!r} is in use by {before.owner}")
 
 
 def _boot() -> str:

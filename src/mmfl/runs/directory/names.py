@@ -54,10 +54,10 @@ def check_names(folder: Path, experiment: Experiment) -> None:
             continue
         except UnicodeEncodeError:
             raise StoreError(
-                f"task {task.name!r} cannot name a file here, since the locale's encoding is "
+                f"task {task.name!r} cannot be a file name here, because the locale's encoding is "
                 f"{sys.getfilesystemencoding()}; set PYTHONUTF8=1, or rename the task"
             ) from None
         except OSError as error:
             raise StoreError(
-                f"task {task.name!r} cannot name a file in {str(folder)!r}: {error.strerror}"
+                f"task {task.name!r} cannot be a file name in {str(folder)!r}: {error.strerror}"
             ) from None

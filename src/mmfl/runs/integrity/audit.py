@@ -63,7 +63,7 @@ def audit(database: sqlite3.Connection, *, digests: bool) -> str:
     if not digests:  # it has read everything
         return ""
     if meta.get("format") != FORMAT:
-        damage.insert(0, f"its format is {meta.get('format')!r}, and its tables are of {FORMAT!r}")
+        damage.insert(0, f"its format is {meta.get('format')!r}, but its tables are of {FORMAT!r}")
     return damage[0] if damage else ""
 
 
@@ -167,16 +167,16 @@ def _rounds(reader: _Reader) -> Iterator[tuple[Row, list[Row], list[Row], list[R
     number = 0
     for number, row in enumerate(reader.read("round"), 1):
         if row[0] != number:
-            raise StoreError(f"it has no round {number}, and later ones")
+            raise StoreError(f"it has no round {number}, but later ones")
         if not _HASH.fullmatch(row[7]):
             raise StoreError(f"round {number}: chain must be a SHA-256, got {short(row[7])}")
         found = [group.take(number) for group in others.values()]
         if [row[1] for row in found[0]] != list(range(reader.tasks)):
-            raise StoreError(f"round {number} does not have each task once in table round_task")
+            raise StoreError(f"round {number} does not have one row per task in table round_task")
         yield row, found[0], found[1], found[2]
     for table, group in others.items():
         if group.left is not None:
-            raise StoreError(f"table {table} has rows out of order, or of a round that is missing")
+            raise StoreError(f"table {table} has rows that are out of order, or of a missing round")
 
 
 class _Grouped:
@@ -204,7 +204,7 @@ def _check_meta(meta: dict[str, str]) -> None:
     if not re.fullmatch(r"[a-z ]{1,40}", meta.get("status", "running")):
         raise StoreError(f"meta.status must be a word, got {short(meta['status'])}")
     if "host" in meta and "pid" not in meta:
-        raise StoreError("meta has a host, and no pid")
+        raise StoreError("meta has a host, but no pid")
     for key, most in _WHOLE.items():
         if not re.fullmatch(rf"[0-9]{{1,{most}}}", meta.get(key, "0")):
             raise StoreError(f"meta.{key} must be a whole number, got {short(meta[key])}")
