@@ -37,6 +37,7 @@ __all__ = [
     "one_line",
     "plural",
     "printable",
+    "text_of",
 ]
 
 
@@ -62,6 +63,16 @@ def one_line(message: object) -> str:
     """A message as one line that a terminal shows, and does not obey."""
     line = " ".join(line.strip() for line in str(message).splitlines())
     return printable(re.sub(r"(\S{200})\S{100,}(\S{50})", r"\1...\2", line))
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says, as one line; the user's code may raise one that cannot say it."""
+    try:
+        return " ".join(str(error).split())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as failure:
+        return f"(no text: its __str__ raised {type(failure).__name__})"
 
 
 class MmflWarning(UserWarning):

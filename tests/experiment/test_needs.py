@@ -275,6 +275,8 @@ def test_memory_that_runs_out_all_the_same_is_one_sentence(small_toml, tmp_path)
     options = ("--allow-imports", "--set", "allocator=greedy:Greedy", "--out", "out")
     found = limited(resource.RLIM_INFINITY, "run", "small.toml", *options)
     assert found.returncode == 2
-    assert found.stderr.startswith("mmfl: out of memory: Unable to allocate 7.11 PiB")
+    assert found.stderr.startswith(
+        "mmfl: the allocator Greedy() failed: out of memory: Unable to allocate 7.11 PiB"
+    )
     assert found.stderr.count("\n") == 1
     assert memory.ran_out(MemoryError()) is not None

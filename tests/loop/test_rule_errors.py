@@ -71,7 +71,7 @@ def test_an_allocator_that_fails_is_one_sentence(small, how, sentence):
 def test_a_score_that_ends_the_program_is_one_sentence(small):
     said = one_line(EngineError, lambda: list(mmfl.rounds(replace(small, score=Exiting()))))
     assert said.startswith(
-        "the score Exiting() failed: SystemExit: enough (test_rule_errors.py, line"
+        "task 'dense': the score Exiting() failed: SystemExit: enough (test_rule_errors.py, line"
     )
 
 
@@ -87,7 +87,7 @@ def test_an_aggregator_that_fails_is_one_sentence(small):
     said = one_line(EngineError, lambda: list(mmfl.rounds(replace(small, aggregator=Failing()))))
     where = r"\(test_rule_errors.py, line \d+\)"
     assert re.fullmatch(
-        rf"the aggregator Failing\(.*\) failed: ArithmeticError: no sum {where}", said
+        rf"task 'dense': the aggregator Failing\(.*\) failed: ArithmeticError: no sum {where}", said
     )
 
 
@@ -115,8 +115,14 @@ def by_turns(examples, clients, rng):
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ({"dataset": "ending:exits"}, "task 'a': its data cannot be loaded: SystemExit: 0"),
-        ({"partition": "ending:by_turns"}, "task 'a': its partition failed: SystemExit: 0"),
+        (
+            {"dataset": "ending:exits"},
+            "its data cannot be loaded: SystemExit: 0 (ending.py, line 6)",
+        ),
+        (
+            {"partition": "ending:by_turns"},
+            "its partition failed: SystemExit: 0 (ending.py, line 9)",
+        ),
     ],
 )
 def test_data_and_partitions_that_end_the_program_are_one_sentence(
@@ -126,4 +132,4 @@ def test_data_and_partitions_that_end_the_program_are_one_sentence(
     monkeypatch.syspath_prepend(tmp_path)
     sets = [f"tasks.a.{key}={value}" for key, value in keys.items()]
     experiment = Experiment.from_toml(write_small("a"), sets=sets, allow_imports=True)
-    assert one_line(DataError, lambda: list(mmfl.rounds(experiment))) == sentence
+    assert one_line(DataError, lambda: list(mmfl.rounds(experiment))) == f"task 'a': {sentence}"

@@ -86,7 +86,7 @@ def test_a_checkpoint_that_fails_in_whatever_way_ends_the_run_as_failed(often, m
     assert type(error).__name__ in run.reason
 
 
-@pytest.mark.parametrize("stop", [ValueError("first"), KeyboardInterrupt("first")])
+@pytest.mark.parametrize("stop", [StoreError("first"), KeyboardInterrupt("first")])
 def test_what_went_wrong_first_is_told(small, monkeypatch, stop):
     def save(self, state, note=None):
         raise TypeError("second")

@@ -15,7 +15,9 @@ import numpy as np
 from pydantic import Field, Strict
 
 from mmfl.config import component
+from mmfl.errors import text_of
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Flat, Layout, Params
+from mmfl.system.user_code import pass_on
 
 __all__ = ["REFUSALS", "Checks", "check_update", "norm_of"]
 
@@ -76,8 +78,9 @@ def check_update(
             fault = ("not finite", "the update contains NaN or infinity")
             if math.isfinite(norm):
                 fault = ("norm", f"norm {norm:.3g} exceeds checks.max_norm = {limits.max_norm:g}")
-    except Exception as error:  # whatever a malformed reply provokes is that client's failure
-        fault = ("malformed", f"{type(error).__name__}: {error}")
+    except BaseException as error:  # whatever a malformed reply provokes is that client's failure
+        pass_on(error)
+        fault = ("malformed", f"{type(error).__name__}: {text_of(error)}")
     return ClientFailure(address, *fault)
 
 

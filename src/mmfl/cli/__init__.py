@@ -11,7 +11,7 @@ import typer
 
 from mmfl import __version__
 from mmfl.cli import auction, check, compare, data, plan, profile, run, status, verify
-from mmfl.cli.commands import ExperimentCommand
+from mmfl.cli.commands import ExperimentCommand, GuardedGroup
 from mmfl.cli.streams import (
     CLOSED,
     ClosedOutputError,
@@ -34,6 +34,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="mmfl",
+    cls=GuardedGroup,
     help="Train several models at once over one pool of federated clients, fairly.",
     no_args_is_help=True,
     add_completion=False,

@@ -10,6 +10,8 @@ import typer
 from mmfl import __version__
 from mmfl.cli.options import AllowImports, Json, allowed, stopped_by_signals
 from mmfl.cli.output import Figure, Force, check_figure, check_out, output
+from mmfl.errors import InputError
+from mmfl.system.user_code import guard_part
 
 if TYPE_CHECKING:
     from mmfl.market import Mechanism
@@ -80,7 +82,8 @@ def run(
     given = Options(budget, payment, integer, threshold, seed)
     rule = source.mechanism(mechanism, given)
     table = source.bids(seed, needed=hasattr(rule, "seed"))
-    outcome = rule.recruit(table)
+    with guard_part("mechanism", rule, kind=InputError):
+        outcome = rule.recruit(table)
     money: float | None = getattr(rule, "budget", None)
     if out is not None:
         with output(out, force=force) as file:

@@ -8,9 +8,24 @@ from inspect import cleandoc
 from typing import Any
 
 import click
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["ExperimentCommand"]
+from mmfl.system.user_code import guard_own
+
+__all__ = ["ExperimentCommand", "GuardedGroup"]
+
+
+class GuardedGroup(TyperGroup):
+    """Commands that code of the user's cannot end as if all were well, as with `typer.Exit(0)`.
+
+    Its parts are guarded where they are called. This is for code that is not a part, such as the
+    property of a class.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        with guard_own("your code"):
+            return super().invoke(ctx)
 
 
 class ExperimentCommand(TyperCommand):

@@ -14,6 +14,7 @@ import typer
 from mmfl.cli.streams import complain
 from mmfl.errors import MmflError, ResourceError
 from mmfl.system.memory import ran_out
+from mmfl.system.user_code import add_prefix
 
 __all__ = [
     "AllowImports",
@@ -68,7 +69,7 @@ def about(file: Path) -> Iterator[None]:
     except MmflError as error:
         if str(file) in str(error) or str(error).startswith("--set: "):
             raise
-        raise type(error)(f"{file}: {error}") from None
+        raise add_prefix(error, f"{file}: ") from None
     except MemoryError as error:
         raise ResourceError(f"{file}: {ran_out(error)}") from None
 

@@ -48,6 +48,9 @@ __all__ = [
 class ClosedOutputError(Exception):
     """Nobody reads the output any more; for an `OSError`, Typer would end with exit code 1."""
 
+    ends_command = True
+    """Also if code of the user's has printed: it is no error of that code."""
+
 
 class _Watched(io.FileIO):
     """A standard file whose reader may go away; it then leads to the null device."""

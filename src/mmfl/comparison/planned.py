@@ -15,7 +15,7 @@ from mmfl.errors import MmflError, StoreError, one_line
 from mmfl.experiment import DataCache, Experiment, describe_change, differences, read_stored
 from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
 from mmfl.system.files import exists, is_folder, list_folder
-from mmfl.system.memory import ran_out
+from mmfl.system.user_code import add_prefix, describe_error
 
 __all__ = [
     "BusyRunError",
@@ -114,9 +114,8 @@ Event = Step | Failed | None
 def name_error(run: Planned, error: Exception) -> Exception:
     """What went wrong in a run, said to be this run's; with its traceback if it is not ours."""
     if isinstance(error, MmflError):
-        return type(error)(f"{run.name}: {error}")
-    said = ran_out(error) or f"{type(error).__name__}: {error}"
-    named = RuntimeError(one_line(f"{run.name}: {said}"))
+        return add_prefix(error, f"{run.name}: ")
+    named = RuntimeError(one_line(f"{run.name}: {describe_error(error)}"))
     named.add_note("".join(traceback.format_exception(error)))
     return named
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmfl.comparison.planned import Hashes, Step, holds
-from mmfl.experiment import Local
+from mmfl.experiment import Local, guard_engine, open_engine
 from mmfl.loop import set_up
 from mmfl.runs import clear_beginning, stored_rounds
 
@@ -62,13 +62,14 @@ class Series:
     def close(self) -> None:
         """End the engine."""
         if self._engine is not None:
-            self._engine.close()
-            self._engine = None
+            engine, self._engine = self._engine, None
+            with guard_engine(engine):
+                engine.close()
 
     def _opened(self, experiment: Experiment) -> Engine:
         if self._engine is None:
             settings = experiment.engine
             if self._workers is not None and isinstance(settings, Local):
                 settings = dataclasses.replace(settings, workers=self._workers)
-            self._engine = settings.open(experiment, data_dir=self._data_dir)
+            self._engine = open_engine(experiment, self._data_dir, settings)
         return self._engine

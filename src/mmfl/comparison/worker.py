@@ -40,6 +40,7 @@ from mmfl.experiment import Experiment, refuse_edited_code
 from mmfl.system import calls
 from mmfl.system.child import Message
 from mmfl.system.interrupts import Interrupt, interruptible
+from mmfl.system.user_code import describe_error, pass_on
 
 __all__: list[str] = []
 
@@ -79,9 +80,9 @@ class Sweeper:
         except MmflError as error:
             ours = (cls.__name__ for cls in type(error).__mro__ if cls.__module__ == "mmfl.errors")
             return {"error": str(error), "kind": next(ours)}
-        except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            return {"error": said, "trace": traceback.format_exc()}
+        except BaseException as error:
+            pass_on(error)
+            return {"error": describe_error(error), "trace": traceback.format_exc()}
         return {}
 
     def _tell(self, message: Message) -> None:

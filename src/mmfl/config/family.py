@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
 from mmfl.config.messages import (
@@ -28,7 +29,8 @@ from mmfl.config.messages import (
 )
 from mmfl.config.module_hashes import hash_module
 from mmfl.config.schema import family_schema
-from mmfl.errors import ConfigError, did_you_mean
+from mmfl.errors import ConfigError, MmflError, did_you_mean
+from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = ["Family", "dump", "parse"]
 
@@ -71,7 +73,8 @@ class Family:
             module, own, _ = self.kind_of(value).partition(":")
             if own:
                 hash_module(module)
-            return self._check_member(value, type(value).__name__)
+            with _class_errors(type(value), type(value).__name__):
+                return self._check_member(value, type(value).__name__)
         if self._is_function(value):
             return self._wrap_function(get_import_path(value), {})
         bare = self._expand_bare(value)
@@ -82,7 +85,8 @@ class Family:
         cls = self._find_class(kind)
         if not isinstance(cls, type):
             return self._wrap_function(kind, table)
-        return self._check_member(_build(cls, table, bare=bare is not None), kind)
+        with _class_errors(cls, kind):
+            return self._check_member(_build(cls, table, bare=bare is not None), kind)
 
     def _expand_bare(self, value: object) -> dict[str, Any] | None:
         """The table that a bare number, text or list stands for; None if it is none of these."""
@@ -188,6 +192,20 @@ class Family:
         return family_schema(self)
 
 
+@contextmanager
+def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
+    """Turn what a class of the user's raises while it makes a member into a mistake in `kind`."""
+    try:
+        yield
+    except (MmflError, PydanticCustomError, ValidationError):
+        raise
+    except BaseException as error:
+        pass_on(error)
+        if cls.__module__.partition(".")[0] == "mmfl":
+            raise
+        raise problem(f"{kind!r} cannot be made: {describe_error(error)}", "kind") from error
+
+
 def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
     """A component from its fields; `bare`: they were not named, so a message does not name them."""
     names = {field.name for field in dataclasses.fields(cls) if field.init}
@@ -202,6 +220,9 @@ def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
         made = TypeAdapter(cls).validate_python(known)
     except ValidationError as error:
         mistakes += find_mistakes(error, cls)
+    except Exception:
+        if not mistakes:  # else it may fail because of them
+            raise
     if mistakes:
         raise problems([Mistake(rule, ()) for rule, _ in mistakes] if bare else mistakes)
     return made

@@ -12,6 +12,7 @@ from typing import Any
 
 from mmfl.config.messages import problem
 from mmfl.config.module_hashes import hash_module
+from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = [
     "OwnFunction",
@@ -79,11 +80,12 @@ def import_object(path: str) -> Any:
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
-    except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        hash_module(module_name)
+        hash_module(str(getattr(found, "__module__", "")))  # it may be defined in another module
+    except BaseException as error:
+        pass_on(error)
+        said = describe_error(error)
         if isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name)):
             said += "; put the module next to the experiment file, or add its folder to PYTHONPATH"
         raise problem(f"cannot import {path!r}: {said}", "kind") from error
-    hash_module(module_name)
-    hash_module(str(getattr(found, "__module__", "")))  # it may be defined in another module
     return found

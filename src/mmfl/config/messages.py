@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from mmfl.errors import did_you_mean, plural
+from mmfl.errors import did_you_mean, plural, text_of
 
 __all__ = ["Mistake", "find_mistakes", "problem", "problems", "sentence", "sentences", "short"]
 
@@ -99,7 +99,7 @@ def _rule(error: Any, root: type) -> str:
     if kind in ("missing", "missing_argument"):
         return "is missing"
     if kind == "value_error":
-        return str(error["ctx"]["error"])
+        return text_of(error["ctx"]["error"])
     rule = re.sub(r"^(Input|String|Tuple|List|Value) should ", "", error["msg"])
     rule = f"be {_WORDS[kind]}" if kind in _WORDS else rule
     rule = rule.replace(" after validation", "")

@@ -41,7 +41,7 @@ from mmfl.errors import EngineError, MmflError, MmflWarning
 from mmfl.exchange import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork, Params
 from mmfl.experiment import Experiment, refuse_edited_code
 from mmfl.system import calls
-from mmfl.system.memory import ran_out
+from mmfl.system.user_code import describe_error, pass_on
 from mmfl.train import Trainer, numerics
 
 __all__: list[str] = []
@@ -69,8 +69,9 @@ class Worker:
                 reply, frame = getattr(self, f"do_{request.pop('do')}")(**request)
             except MmflError as error:
                 reply = {"error": str(error), "ours": True}
-            except Exception as error:
-                reply = {"error": ran_out(error) or f"{type(error).__name__}: {error}"}
+            except BaseException as error:  # code of the user's may raise anything
+                pass_on(error)
+                reply = {"error": describe_error(error)}
             finally:
                 self._end_fork()
             reply |= {"number": number, "frame": bool(frame)}

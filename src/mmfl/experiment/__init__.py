@@ -1,7 +1,17 @@
 """The whole configuration of a run: frozen, strict, TOML in and TOML out."""
 
 from mmfl.experiment.checkpoints import Checkpoints
-from mmfl.experiment.engines import ENGINES, Engine, EngineConfig, Ids, Inline, Local
+from mmfl.experiment.engines import (
+    ENGINES,
+    Engine,
+    EngineConfig,
+    Ids,
+    Inline,
+    Local,
+    guard_engine,
+    open_engine,
+    use_engine,
+)
 from mmfl.experiment.experiment import Experiment, check_experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
@@ -50,13 +60,16 @@ __all__ = [
     "describe_change",
     "differences",
     "fits_batched",
+    "guard_engine",
     "hash_own_code",
     "job_needs",
     "model_needs",
+    "open_engine",
     "read_stored",
     "read_table",
     "refuse_edited_code",
     "simulate",
     "turn_needs",
+    "use_engine",
     "worker_needs",
 ]

@@ -6,6 +6,7 @@ Allocation, checks, aggregation and the store stay above it. `ENGINES` is the fa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -24,12 +25,23 @@ from mmfl.exchange import (
     Split,
 )
 from mmfl.system.processors import usable
+from mmfl.system.user_code import Guard, guard_own, guard_part, is_own
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
     from mmfl.experiment.federation import Federation
 
-__all__ = ["ENGINES", "Engine", "EngineConfig", "Ids", "Inline", "Local"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "EngineConfig",
+    "Ids",
+    "Inline",
+    "Local",
+    "guard_engine",
+    "open_engine",
+    "use_engine",
+]
 
 Ids = npt.NDArray[np.int64]
 
@@ -175,3 +187,29 @@ class Inline:
 ENGINES = Family(
     name="engine", table={"inline": Inline, "local": Local}, needs=("open",), default="local"
 )
+
+
+def open_engine(
+    experiment: Experiment, data_dir: Path | None, settings: EngineConfig | None = None
+) -> Engine:
+    """The running engine of an experiment, or of other settings."""
+    settings = experiment.engine if settings is None else settings
+    with guard_part("engine", settings):
+        return settings.open(experiment, data_dir=data_dir)
+
+
+@contextmanager
+def use_engine(experiment: Experiment, data_dir: Path | None) -> Iterator[Engine]:
+    """The running engine of an experiment, which is closed at the end of the block."""
+    engine = open_engine(experiment, data_dir)
+    try:
+        yield engine
+    finally:
+        with guard_engine(engine):
+            engine.close()
+
+
+def guard_engine(engine: Engine) -> Guard:
+    """A guard for a block in which an engine works; it names the engine if that is the user's."""
+    own = is_own(engine)
+    return guard_own(f"the engine {type(engine).__name__}" if own else "code of the experiment")

@@ -28,6 +28,7 @@ from mmfl.config import (
     short,
 )
 from mmfl.errors import ConfigError, InputError, did_you_mean, plural
+from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
 from mmfl.experiment.identity import decisive_table, engine_table, hash_table
@@ -47,6 +48,7 @@ from mmfl.experiment.recruitment import RecruitmentSettings
 from mmfl.faults import Faults, Quarantine
 from mmfl.objectives import METRICS, SCORES, Distance, Error, Score
 from mmfl.system.files import hash_input
+from mmfl.system.user_code import guard_part
 
 __all__ = [
     "Clients",
@@ -212,6 +214,12 @@ class Experiment:
     def training(self, task: str) -> LocalTraining:
         """``[local]`` with the task's own settings."""
         return self.local.overridden(self.task(task).local)
+
+    def work(self, task: str, t: int) -> LocalWork:
+        """A turn's work in the round before which a task trained in t rounds."""
+        local = self.training(task)
+        with guard_part("learning rate", local.lr, task=task):
+            return local.work(t)
 
     def resolved(self) -> Experiment:
         """The experiment with every "auto" that affects the result replaced by its meaning."""

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.data import Arrays, Cut, Shards, holders
-from mmfl.errors import DataError, EngineError, MmflWarning
+from mmfl.errors import DataError, EngineError, MmflError, MmflWarning
 from mmfl.exchange import Split
 from mmfl.rng import stream
+from mmfl.system.user_code import Guard, add_prefix
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -79,23 +80,35 @@ class SimulatedFederation:
     def sizes(self, clients: Ints) -> Ints:
         """(n, S) examples held."""
         table = np.empty((len(self.parts), len(clients)), np.int64)
-        for column, part in zip(table, self.parts.values(), strict=True):
-            column[:] = part.shards.sizes(clients)
+        for column, (task, part) in zip(table, self.parts.items(), strict=True):
+            with _guard_shards(task):
+                column[:] = part.shards.sizes(clients)
         return table.T
 
     def able(self, task: str | None = None) -> Ints | None:
         """Places of those that hold data of the task, or of any; None = all do."""
-        parts = self.parts.values() if task is None else [self.parts[task]]
-        if any(part.shards.everybody for part in parts):
-            return None
-        found = [holders(part.shards, len(self.clients)) for part in parts]
+        shards = {
+            name: self.parts[name].shards for name in (self.parts if task is None else [task])
+        }
+        for name, some in shards.items():
+            with _guard_shards(name):
+                if some.everybody:
+                    return None
+        found = []
+        for name, some in shards.items():
+            with _guard_shards(name):
+                found.append(holders(some, len(self.clients)))
         places = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
         return None if len(places) == len(self.clients) else places
 
     def shard(self, task: str, client: int) -> Ints:
         """The rows of the task's training data that lie with a client."""
         part = self.parts[task]
-        return part.pool[part.shards.shard(client)]
+        try:
+            return part.pool[part.shards.shard(client)]
+        except BaseException:  # a guard around every turn's shard would take longer than finding it
+            with _guard_shards(task):
+                raise
 
     def pieces(self, task: str, split: Split) -> int:
         """In how many pieces the server's split of a task is evaluated."""
@@ -113,6 +126,11 @@ class SimulatedFederation:
         if split == "validation" and len(part.validation):
             return part.validation
         raise EngineError(f"task {task!r}: the server keeps no {split} data")
+
+
+def _guard_shards(task: str) -> Guard:
+    """A guard for a block that asks shards, which a partition of the user's may have made."""
+    return Guard(f"task {task!r}: its partition failed", DataError)
 
 
 def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedFederation:
@@ -137,13 +155,11 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
         pool = np.sort(order[kept:])
         rng = stream(experiment.seed, "partition", task.name)
         try:
-            examples = arrays[task.name].examples(pool)
-            shards = task.partition.split(examples, experiment.clients.count, rng=rng)
-        except DataError as error:
-            raise DataError(f"task {task.name!r}: {error}") from None
-        except (Exception, SystemExit) as error:  # a function may call sys.exit
-            said = f"{type(error).__name__}: {error}"
-            raise DataError(f"task {task.name!r}: its partition failed: {said}") from error
+            with Guard("its partition failed", DataError, part=task.partition, always=True):
+                examples = arrays[task.name].examples(pool)
+                shards = task.partition.split(examples, experiment.clients.count, rng=rng)
+        except MmflError as error:
+            raise add_prefix(error, f"task {task.name!r}: ") from error.__cause__
         if isinstance(shards, Cut) and shards.note:
             warnings.warn(f"task {task.name!r}: {shards.note}", MmflWarning, stacklevel=2)
         test = stream(experiment.seed, "test", task.name).permutation(len(arrays[task.name].y_test))

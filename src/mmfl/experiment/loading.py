@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mmfl.data import Arrays, Dataset, Named, Npz, Synthetic, content_hash
 from mmfl.errors import DataError, MmflError
-from mmfl.system.memory import Need, ran_out, refuse
+from mmfl.system.memory import Need, refuse
+from mmfl.system.user_code import Guard, add_prefix
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -61,9 +62,7 @@ class DataCache:
             if isinstance(dataset, Named | Npz | Synthetic):
                 wanted = dataset.bytes_needed(self._data_dir)
             refuse([Need("its data set", wanted)])
-            return dataset.load(self._data_dir)
+            with Guard("its data cannot be loaded", DataError, part=dataset, always=True):
+                return dataset.load(self._data_dir)
         except MmflError as error:
-            raise type(error)(f"task {task!r}: {error}") from None
-        except (Exception, SystemExit) as error:  # a function may call sys.exit
-            said = ran_out(error) or f"{type(error).__name__}: {error}"
-            raise DataError(f"task {task!r}: its data cannot be loaded: {said}") from error
+            raise add_prefix(error, f"task {task!r}: ") from error.__cause__

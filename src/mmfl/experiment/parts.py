@@ -29,11 +29,13 @@ from mmfl.data import (
     Normalize,
     Partition,
 )
+from mmfl.errors import DataError
 from mmfl.exchange import LocalWork
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Schedule
 from mmfl.models import MODELS, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
 from mmfl.system.files import hash_input
+from mmfl.system.user_code import guard_part
 
 __all__ = [
     "LOCAL_KEYS",
@@ -255,8 +257,9 @@ class Task:
             only: Of these fields; by default of all.
         """
         named = {"warm_start": {"": self.warm_start} if self.warm_start else {}}
-        own = getattr(self.partition, "named_files", None)
-        named["partition"] = own() if callable(own) else {}
+        with guard_part("partition", self.partition, task=self.name, kind=DataError):
+            own = getattr(self.partition, "named_files", None)
+            named["partition"] = own() if callable(own) else {}
         return {
             ".".join(["tasks", self.name, field, *filter(None, [key])]): path
             for field, paths in named.items()

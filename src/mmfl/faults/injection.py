@@ -25,6 +25,7 @@ from mmfl.faults.base import FalseWitness, Fault
 from mmfl.faults.settings import MISBEHAVIOURS, Faults
 from mmfl.faults.speeds import normal_scores
 from mmfl.rng import stream
+from mmfl.system.user_code import guard_part
 
 __all__ = ["Injection"]
 
@@ -102,13 +103,16 @@ class Injection:
         at = update.address
         number = self._culprits["train", at.task][at.client]
         rng = stream(self.seed, "misbehaviour", self.round, at.task, number, at.client)
-        return self.settings.clients[number].does.sent(update, tasks=self.tasks, rng=rng)
+        does = self.settings.clients[number].does
+        with guard_part("misbehaviour", does, task=at.task):
+            return list(does.sent(update, tasks=self.tasks, rng=rng))
 
     def told(self, found: Judged, client: int) -> Judged:
         """What a client that misbehaves says instead of what it has found, if it has."""
         does = self.settings.clients[self._culprits["evaluate", found.task][client]].does
         if isinstance(does, FalseWitness) and isinstance(found, Evaluation):
-            return does.told(found)
+            with guard_part("misbehaviour", does, task=found.task):
+                return does.told(found)
         return found
 
     def note(self, address: Address, act: Act, *, refused: bool) -> None:
@@ -131,7 +135,8 @@ class Injection:
             return seconds
         turns = zip(jobs, sizes.tolist(), strict=True)
         samples = np.array([job.work.samples_with(held) for job, held in turns], np.float64)
-        rates = settings.speed.rates(ids, places, rng=stream(self.seed, "speed"))
+        with guard_part("speed", settings.speed):
+            rates = settings.speed.rates(ids, places, rng=stream(self.seed, "speed"))
         with np.errstate(divide="ignore", over="ignore"):
             seconds = samples / rates
             if settings.jitter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ from mmfl.config import short
 from mmfl.errors import EngineError
 from mmfl.exchange import Address, Job
 from mmfl.loop.population import Population
-from mmfl.loop.rule_errors import rule_errors
 from mmfl.loop.state import State
 from mmfl.rng import stream
+from mmfl.system.user_code import describe_part, guard_part
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -47,13 +47,15 @@ def allocate_clients(
         remembered=state.clients,
     )
     rng = stream(experiment.seed, "allocate", t)
-    who = f"the allocator {experiment.allocator!r}"
-    with rule_errors("allocator", experiment.allocator):
+    who = f"the allocator {describe_part(experiment.allocator)}"
+    with guard_part("allocator", experiment.allocator):
         answer: Any = experiment.allocator.allocate(view, state.allocator, rng=rng)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise EngineError(f"{who} must return (assignments, state), got {short(answer)}")
     given, after = answer
-    assignments = given if isinstance(given, Assignments) else _pack(who, given)
+    with guard_part("allocator", experiment.allocator):
+        given = list(given) if isinstance(given, Iterator) else given  # code of its own, too
+        assignments = given if isinstance(given, Assignments) else _pack(who, given)
     fault = first_fault(assignments, view)
     if fault is not None:
         raise EngineError(f"{who} broke a rule: {fault}")
@@ -81,7 +83,7 @@ def make_jobs(
 ) -> list[Job]:
     """One job per assignment: task after task, each by ascending client."""
     t, tasks = view.round, view.tasks
-    work = {task: experiment.training(task).work(state.versions[task]) for task in tasks}
+    work = {task: experiment.work(task, state.versions[task]) for task in tasks}
     order = np.lexsort((assignments.clients, assignments.tasks))
     shares = population.work(view, assignments)[order].tolist()
     return [

@@ -9,6 +9,7 @@ from typing import Self
 
 from mmfl.errors import EngineError
 from mmfl.loop.state import RoundRecord, State
+from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = ["Rounds"]
 
@@ -28,7 +29,9 @@ class Rounds(Iterator[tuple[State, RoundRecord]]):
         try:
             return next(self._generator)
         except SystemExit as error:  # it would end the program, perhaps as if all were well
-            raise EngineError(f"code of the experiment called sys.exit({error.code!r})") from error
+            pass_on(error)
+            said = describe_error(error)
+            raise EngineError(f"code of the experiment failed: {said}") from error
 
     def __enter__(self) -> Self:
         return self

@@ -20,11 +20,11 @@ from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_left_out
-from mmfl.loop.rule_errors import rule_errors
 from mmfl.loop.scoring import evaluate_tasks, score_tasks
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
 from mmfl.system.calls import perf_counter
+from mmfl.system.user_code import guard_part
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment
@@ -100,7 +100,7 @@ def _round(
     )
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
-        with rule_errors("aggregator", experiment.aggregator):
+        with guard_part("aggregator", experiment.aggregator, task=task):
             params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
                 state.params[task], updates, state.difficulty[task], state.aggregator[task]
             )

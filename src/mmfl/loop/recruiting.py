@@ -18,6 +18,7 @@ from mmfl.experiment import RecruitmentSettings
 from mmfl.market import Bids, Mechanism, Recruitment
 from mmfl.market.bids_io import ids_of
 from mmfl.rng import stream
+from mmfl.system.user_code import Guard, describe_part
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment, Federation
@@ -153,18 +154,13 @@ def warn_left_out(recruited: RecruitedClients | None) -> None:
 
 def _held(mechanism: Mechanism, bids: Bids) -> Recruitment:
     """The outcome, if it is one: a mechanism may be a user's own."""
-    try:
+    who = f"the mechanism {describe_part(mechanism)}"
+    with Guard(f"{who} failed", InputError, part=mechanism, always=True):
         outcome = mechanism.recruit(bids)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:  # it may call sys.exit
-        said = f"{type(error).__name__}: {error}"
-        raise InputError(f"the mechanism {mechanism!r} failed: {said}") from error
     sound = isinstance(outcome, Recruitment)
     if not sound or {outcome.participation.shape, outcome.payment.shape} != {bids.shape}:
         raise InputError(
-            f"the mechanism {mechanism!r} must return a Recruitment of {bids.shape[0]} clients and "
-            f"{bids.shape[1]} tasks"
+            f"{who} must return a Recruitment of {bids.shape[0]} clients and {bids.shape[1]} tasks"
         )
     return outcome
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
-from mmfl.loop.rule_errors import rule_errors
 from mmfl.objectives import Measured, Metric
+from mmfl.system.user_code import guard_part
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment, Federation, Ids
@@ -86,7 +86,7 @@ def score_tasks(
     difficulty = dict(state.difficulty)
     for task, measured in seen.items():
         others = [f for name, f in state.difficulty.items() if name != task]
-        with rule_errors("score", experiment.score):
+        with guard_part("score", experiment.score, task=task):
             f = float(experiment.score.difficulty(measured, experiment.task(task)))
         difficulty[task] = _make_safe(f, others)
     return difficulty, seen, failures, injection.faults

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmfl.experiment import guard_engine, use_engine
 from mmfl.loop.population import Population
 from mmfl.loop.state import State
 from mmfl.system.turns import hold
@@ -43,7 +44,7 @@ class Setup:
     @contextmanager
     def hold(self) -> Iterator[Engine]:
         """The engine, ready for this experiment, for this thread alone: never held over a yield."""
-        with hold(self.engine, alone=_NESTED):
+        with hold(self.engine, alone=_NESTED), guard_engine(self.engine):
             if self.engine.federation is not self.federation:  # it served another one since
                 self.engine.prepare(self.experiment)
                 self.federation = self.engine.federation
@@ -74,10 +75,12 @@ def set_up(
     """
     experiment = dataclasses.replace(experiment)  # its lineage is of the files as they are now
     if engine is None:
-        with closing(experiment.engine.open(experiment, data_dir=data_dir)) as own:
-            yield _make_setup(experiment, own, population)
+        with use_engine(experiment, data_dir) as own:
+            with guard_engine(own):
+                ready = _make_setup(experiment, own, population)
+            yield ready
     else:
-        with hold(engine, alone=_NESTED):
+        with hold(engine, alone=_NESTED), guard_engine(engine):
             engine.prepare(experiment)
             ready = _make_setup(experiment, engine, population)
         yield ready

@@ -10,14 +10,20 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mmfl.exchange import Address, ClientUpdate, Job
-from mmfl.experiment import Experiment, KernelName, Task, fits_batched
+from mmfl.experiment import (
+    Experiment,
+    KernelName,
+    Task,
+    fits_batched,
+    guard_engine,
+    use_engine,
+)
 from mmfl.loop import Population, RoundRecord
 from mmfl.runs.runner import stored_rounds
 
@@ -108,7 +114,7 @@ def timed_rounds(
 ) -> Iterator[tuple[RoundRecord, Shares]]:
     """All rounds, stored in a folder that is then dropped, each with where its time went."""
     with (
-        closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine,
+        use_engine(experiment, data_dir) as engine,
         tempfile.TemporaryDirectory(prefix="mmfl-") as folder,
         stored_rounds(experiment, Path(folder) / "run", engine=engine) as rounds,
     ):
@@ -136,7 +142,7 @@ def profile(experiment: Experiment, *, rounds: int = 4, data_dir: Path | None = 
         setup = setup or time.perf_counter() - start - record.seconds
         timed.append((record, shares))
     later = timed[1:] or timed
-    with closing(experiment.engine.open(experiment, data_dir=data_dir)) as engine:
+    with use_engine(experiment, data_dir) as engine, guard_engine(engine):
         workers, pace = engine.workers, _paces(experiment, engine)
     columns = zip(*(dataclasses.astuple(shares) for _, shares in later), strict=True)
     return Profile(
@@ -185,7 +191,7 @@ def _jobs(experiment: Experiment, engine: Engine, task: str) -> Sequence[Job]:
     population = Population.of(engine.federation, experiment)
     clients = population.ids(population.active(1))
     held = engine.federation.sizes(clients)[:, engine.federation.tasks.index(task)]
-    work = experiment.training(task).work(0)
+    work = experiment.work(task, 0)
     return [
         Job(Address(experiment.run_id, 1, task, client, 0), experiment.seed, work)
         for client in clients[np.argsort(-held, kind="stable")][:TURNS].tolist()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mmfl.errors import ResourceError
+from mmfl.errors import ResourceError, text_of
 from mmfl.system.cgroups import OWN, ROOT, groups, lines_of, numbers_in
 
 __all__ = ["Memory", "Need", "left_in_groups", "ran_out", "refuse", "size"]
@@ -117,7 +117,7 @@ def size(number: int) -> str:
 
 def ran_out(error: BaseException) -> str | None:
     """A few words about an exception, if it means that memory ran out; torch has its own."""
-    text = " ".join(str(error).split())
+    text = text_of(error)
     if isinstance(error, MemoryError):
         return f"out of memory: {text}" if text else "out of memory"
     wanted = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", text)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from mmfl.data import Arrays
-from mmfl.errors import EngineError, MmflError
+from mmfl.errors import EngineError, MmflError, text_of
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -33,7 +33,7 @@ from mmfl.experiment import Experiment, KernelName, SimulatedFederation, Task, W
 from mmfl.models import MODELS
 from mmfl.objectives import BinaryCrossEntropy, Loss, unfit
 from mmfl.rng import stream
-from mmfl.system.memory import ran_out
+from mmfl.system.user_code import describe_error, guard_part, pass_on
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
@@ -160,7 +160,7 @@ class Trainer:
         try:
             bench = self._bench(jobs[0].address.task)
         except MmflError as error:
-            yield from (ClientFailure(job.address, "raised", _said(error)) for job in jobs)
+            yield from (ClientFailure(job.address, "raised", str(error)) for job in jobs)
             return
         step = bench.kernel.together
         for start in range(0, len(jobs), step):
@@ -190,9 +190,11 @@ class Trainer:
                         seconds=spent,
                     )
                     done += 1
-        except (Exception, SystemExit) as error:  # a model may call sys.exit
+        except BaseException as error:  # a model may raise anything
+            pass_on(error)
             if len(jobs) == 1:
-                yield ClientFailure(jobs[0].address, "raised", _said(error) + _hint(error))
+                said = describe_error(error, bench.task.model) + _hint(error)
+                yield ClientFailure(jobs[0].address, "raised", said)
                 return
             for job in jobs[done:]:
                 yield from self._some(bench, [job], weights, out)
@@ -207,21 +209,21 @@ class Trainer:
     ) -> Evaluation | EvaluationFailure:
         """Sums over one piece of the server's split, or over the whole of a client's shard."""
         bench = self._bench(task)
-        if client is not None:
-            rows = self.federation.shard(task, client)
-        else:
-            rows = self.federation.piece(task, split, piece)
+        rows = None if client is not None else self.federation.piece(task, split, piece)
         rng = stream(self._seed, "evaluate", task, split, piece)
         try:  # no inference mode: tensors that a model makes and keeps there cannot be trained with
+            if client is not None:
+                rows = self.federation.shard(task, client)
+            assert rows is not None
             with isolated(), torch.no_grad(), seeded(rng):
                 bench.resident.set(weights)
                 sums = self._sums(bench, rows, split)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            pass_on(error)
+            said = describe_error(error, bench.task.model)
             if client is not None:
-                return EvaluationFailure(task, client, "raised", _said(error))
-            raise EngineError(
-                f"task {task!r}: evaluating its model failed: {_said(error)}"
-            ) from None
+                return EvaluationFailure(task, client, "raised", said)
+            raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
         loss, metric, guess = sums
         return Evaluation(task, len(rows), loss, metric, client, guess)
 
@@ -257,14 +259,18 @@ class Trainer:
             with isolated(), seeded(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
             resident = Resident(module)
-        except (Exception, SystemExit) as error:
-            raise EngineError(f"task {name!r}: its model cannot be built: {_said(error)}") from None
+        except BaseException as error:
+            pass_on(error)
+            said = describe_error(error, task.model)
+            raise EngineError(f"task {name!r}: its model cannot be built: {said}") from error
         try:
             last = bears_channels_last(module)
-            inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
-            metric = task.metric.on(data, task.loss)
+            with guard_part("normalization", task.normalize):
+                inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
+            with guard_part("metric", task.metric):
+                metric = task.metric.on(data, task.loss)
         except MmflError as error:
-            raise EngineError(f"task {name!r}: {error}") from None
+            raise EngineError(f"task {name!r}: {error}") from error.__cause__
         precision = self._precision
         made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
         return _Bench(task, data, inputs, resident, made, metric, _guess(data, task.loss))
@@ -279,12 +285,16 @@ class Trainer:
             )
         bench.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
+        doing = "its examples cannot be prepared"  # a user may have a class of `Augment`, too
         try:
             with isolated(), torch.no_grad(), seeded(stream(0, "try")):
                 x, y = bench.inputs.train(rows, rng=stream(0, "try"))
+                doing = "its model does not run"
                 outputs = bench.outputs(x, y, "float32")
-        except (Exception, SystemExit) as error:
-            raise EngineError(f"task {name!r}: its model does not run: {_said(error)}") from None
+        except BaseException as error:
+            pass_on(error)
+            said = describe_error(error, bench.task.model)
+            raise EngineError(f"task {name!r}: {doing}: {said}") from error
         shape = (len(rows), *y.shape[1:])
         if data.classes is not None:
             shape = (len(rows), data.classes, *y.shape[1:])
@@ -299,9 +309,10 @@ class Trainer:
         try:
             with isolated(), torch.no_grad(), seeded(stream(0, "try")):
                 self._sums(bench, rows, "train")
-        except (Exception, SystemExit) as error:
-            said = _said(error)
-            raise EngineError(f"task {name!r}: its loss or metric fails: {said}") from None
+        except BaseException as error:
+            pass_on(error)
+            said = describe_error(error, bench.task.loss)
+            raise EngineError(f"task {name!r}: its loss or metric fails: {said}") from error
 
 
 def _guess(data: Arrays, loss: Loss) -> Tensor:
@@ -311,15 +322,7 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
 
 
-def _said(error: BaseException) -> str:
-    """An exception as one line."""
-    if short := ran_out(error):
-        return short
-    text = " ".join(str(error).split())
-    return text if isinstance(error, MmflError) else f"{type(error).__name__}: {text}"
-
-
 def _hint(error: BaseException) -> str:
     """What helps a client whose training raised this, if that is known."""
-    alone = "more than 1 value per channel when training" in str(error)  # batch normalisation
+    alone = "more than 1 value per channel when training" in text_of(error)  # batch normalisation
     return '; a last batch of one example: set local.remainder = "drop"' if alone else ""

@@ -92,7 +92,8 @@ def test_its_failure_is_one_sentence() -> None:
     data = Arrays(NOTHING, np.arange(40) % 3, NOTHING, LABELS, 3)
     experiment = Experiment(rounds=1, clients=Clients(2), tasks=(task,))
     assert one_line(DataError, lambda: simulate(experiment, {"a": data})) == (
-        "task 'a': its partition failed: ZeroDivisionError: by nothing"
+        "task 'a': its partition failed: ZeroDivisionError: by nothing "
+        "(test_partition_function.py, line 39)"
     )
 
 

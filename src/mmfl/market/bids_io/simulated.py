@@ -26,6 +26,7 @@ from mmfl.market.bids import Bids
 from mmfl.market.bids_io.distributions import DISTRIBUTIONS, Distribution
 from mmfl.rng import stream
 from mmfl.system.memory import Need, refuse
+from mmfl.system.user_code import guard_part
 
 __all__ = ["Correlation", "Market", "bytes_needed", "ids_of", "simulated_bids"]
 
@@ -63,7 +64,8 @@ def simulated_bids(
         u = _uniform(seed, ids, name)
         if common is not None:
             u = _mixed(common, u, correlation)
-        columns.append(model.quantile(u))
+        with guard_part("bid model", model, task=name, kind=InputError):
+            columns.append(model.quantile(u))
     return Bids(np.stack(columns, axis=1), clients, tuple(tasks))
 
 

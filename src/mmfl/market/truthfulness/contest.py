@@ -11,6 +11,7 @@ from typing import Any
 from mmfl.errors import InputError
 from mmfl.market.bids import Bids, at_most
 from mmfl.market.recruitment import Mechanism, has_budget, replace_budget
+from mmfl.system.user_code import guard_part
 
 __all__ = ["Contest", "Result", "auctions", "contest", "make_contest"]
 
@@ -169,7 +170,8 @@ def _ordered(budgets: Sequence[float]) -> tuple[float, ...]:
 def _result(
     name: str, mechanism: Mechanism, budget: float, seed: int | None, table: Bids
 ) -> Result:
-    outcome = replace_budget(mechanism, budget).recruit(table)
+    with guard_part("mechanism", mechanism, kind=InputError):
+        outcome = replace_budget(mechanism, budget).recruit(table)
     spent = outcome.spent
     within = spent <= at_most(budget)
     return Result(name, budget, seed, tuple(outcome.take_up.tolist()), spent, within)

@@ -1,0 +1,252 @@
+"""Errors in code that the user wrote: one sentence that says which part failed, and where.
+
+An experiment may name classes and functions of the user's, and they may raise anything.
+``sys.exit`` would end the program, `typer.Exit(0)` would even look like success, and a full disk in
+their code is not a full disk of ours. So every call of such a part is inside a guard:
+
+    with guard_part("allocator", allocator):
+        answer = allocator.allocate(...)
+
+What is not an error of the part passes all guards: mmfl's own errors, Ctrl-C, what a signal handler
+of the user's program raises to end it, and the `GeneratorExit` of a generator that is closed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sysconfig
+from collections.abc import Iterator
+from inspect import CO_VARARGS
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
+from typing import Any
+
+from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.system.memory import ran_out
+
+__all__ = [
+    "Guard",
+    "add_prefix",
+    "describe_error",
+    "describe_part",
+    "guard_own",
+    "guard_part",
+    "is_own",
+    "pass_on",
+]
+
+_MMFL = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+_LIBRARIES = (
+    _MMFL,
+    *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")),
+)
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+class Guard:
+    """Turn what a block raises into one sentence about the part that is called in it.
+
+    Args:
+        failed: What the sentence starts with, such as "task 'a': its partition failed".
+        kind: The error to raise.
+        part: What is called. By default the block may call several parts, and an error counts only
+            if it went through code of the user's.
+        always: Whether errors in a part of ours count, too.
+    """
+
+    def __init__(
+        self,
+        failed: str,
+        kind: type[MmflError] = EngineError,
+        *,
+        part: object = None,
+        always: bool = False,
+    ) -> None:
+        self._failed, self._kind, self._part, self._always = failed, kind, part, always
+
+    def __enter__(self) -> None:
+        """Nothing is done before there is an error."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raise the sentence; return if the exception is to be raised as it is."""
+        if error is None or isinstance(error, MmflError):
+            return
+        stop = _find_stop(error, self._part)
+        if stop is not None and stop is not error:
+            raise stop from None
+        if stop is not None:
+            return
+        if self._always or self._is_users(error):
+            said = describe_error(error, self._part)
+            raise self._kind(f"{self._failed}: {said}") from error
+
+    def _is_users(self, error: BaseException) -> bool:
+        if self._part is not None:
+            return is_own(self._part)
+        return _find_place(error, None) is not None
+
+
+def guard_part(
+    what: str, part: object, *, task: str | None = None, kind: type[MmflError] = EngineError
+) -> Guard:
+    """A guard for one part; an error in a part of ours is a defect, and is raised as it is.
+
+    Args:
+        what: What kind of part it is, such as "allocator".
+        part: The part that is called in this block.
+        task: The name of the task that it is called for.
+        kind: The error to raise.
+    """
+    of = "" if task is None else f"task {task!r}: "
+    return Guard(f"{of}the {what} {describe_part(part)} failed", kind, part=part)
+
+
+def guard_own(what: str = "code of the experiment") -> Guard:
+    """A guard for whatever a block calls: an error counts if it went through the user's code."""
+    return Guard(f"{what} failed")
+
+
+def is_own(part: object) -> bool:
+    """Whether a part is the user's: its class, or the function that a class of ours calls."""
+    ours = type(part).__module__.partition(".")[0] == "mmfl"
+    return not ours or getattr(part, "function", None) is not None
+
+
+def describe_part(part: object) -> str:
+    """A part as it is written in Python; its class, if it cannot be printed."""
+    try:
+        return repr(part)
+    except BaseException as error:
+        pass_on(error)
+        return f"{type(part).__name__}(...)"
+
+
+def describe_error(error: BaseException, part: object = None) -> str:
+    """An exception in a few words, with the innermost line of the user's code that it went through.
+
+    Args:
+        error: An exception that was caught.
+        part: What was called; its own package counts as the user's code, also if it is installed.
+    """
+    text = text_of(error)
+    if isinstance(error, MmflError):
+        return text
+    name = type(error).__name__
+    said = ran_out(error) or (f"{name}: {text}" if text else name)
+    place = _find_place(error, part)
+    return f"{said} ({place})" if place else said
+
+
+def add_prefix(error: MmflError, prefix: str) -> MmflError:
+    """The error with some words before its sentence; a class of the user's may not allow that."""
+    kinds = (kind for kind in type(error).__mro__ if kind.__module__ == "mmfl.errors")
+    kind = type(error) if type(error).__module__.startswith("mmfl.") else next(kinds)
+    made: MmflError = kind(f"{prefix}{text_of(error)}")
+    return made
+
+
+def pass_on(error: BaseException, part: object = None) -> None:
+    """Raise what is not an error of the code that it went through, but is to end the program.
+
+    That is Ctrl-C, also as one of a group; what a signal handler of the user's program raises, such
+    as `SystemExit`; the `GeneratorExit` of a generator of ours that is closed; and an exception
+    with an attribute `ends_command`, as there is one for output that nobody reads any more.
+    """
+    stop = _find_stop(error, part)
+    if stop is error:
+        raise error
+    if stop is not None:
+        raise stop from None
+
+
+def _find_stop(error: BaseException, part: object) -> BaseException | None:
+    """What is to end the program: the exception, or one of its group; None if it is an error."""
+    for one in _split(error):
+        ends = isinstance(one, KeyboardInterrupt) or getattr(one, "ends_command", False)
+        if ends or _is_from_signal(one):
+            return one
+    closed = isinstance(error, GeneratorExit) and _find_place(error, part) is None
+    return error if closed else None
+
+
+def _split(error: BaseException) -> Iterator[BaseException]:
+    """The exception, or those of a group."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _split(one)
+    else:
+        yield error
+
+
+def _is_from_signal(error: BaseException) -> bool:
+    """Whether a signal handler of the user's program raised this to end the program.
+
+    A handler is known by its code or, since it may have taken itself back, by its arguments: the
+    number of a signal, and the frame that the signal interrupted.
+    """
+    if isinstance(error, Exception):
+        return False
+    signals = signal.valid_signals()
+    codes = {_find_code(signal.getsignal(number)) for number in signals}
+    before: FrameType | None = None
+    for frame, _ in _walk(error.__traceback__):
+        given = _get_arguments(frame)
+        called = any(value is before for value in given) and any(
+            isinstance(value, int) and value in signals for value in given
+        )
+        if frame.f_code in codes or (before is not None and called):
+            return True
+        before = frame
+    return False
+
+
+def _find_code(handler: Any) -> CodeType | None:
+    """The code that a signal handler runs first; None if it is not written in Python."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if not isinstance(handler, FunctionType | MethodType):
+        handler = vars(type(handler)).get("__call__")  # an object that can be called
+    return getattr(handler, "__code__", None)
+
+
+def _get_arguments(frame: FrameType) -> list[Any]:
+    """What a function was called with, by position."""
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount]
+    if code.co_flags & CO_VARARGS:
+        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
+    values: list[Any] = []
+    for name in names:
+        value = frame.f_locals.get(name)
+        values += value if type(value) is tuple else [value]
+    return values
+
+
+def _find_place(error: BaseException, part: object) -> str | None:
+    """The innermost line of the user's code that an error went through; None if there is none."""
+    package = type(part).__module__.partition(".")[0] if part is not None else "mmfl"
+    place = None
+    for frame, line in _walk(error.__traceback__):
+        if _is_users(frame, package):
+            place = f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return place
+
+
+def _walk(trace: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]:
+    """Frames and lines of a traceback, from the outermost."""
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _is_users(frame: FrameType, package: str) -> bool:
+    """Whether a frame runs code of the user's: of no library, or of the part's own package."""
+    file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+    if file.startswith("<"):  # code that was made, as the __init__ of a dataclass
+        file = str(frame.f_globals.get("__file__") or file)
+    if package != "mmfl" and name.partition(".")[0] == package:
+        return True
+    library = file.startswith(("<frozen", *_LIBRARIES)) or any(part in file for part in _PACKAGES)
+    return not library

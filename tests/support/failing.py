@@ -1,0 +1,196 @@
+"""One part of every family that a user can write, each of which raises what FAILS says."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import typer
+from torch import Tensor, nn
+
+from mmfl.aggregate import Mean
+from mmfl.data import Augment
+
+
+class Odd(BaseException):
+    """An exception that `except Exception` does not catch."""
+
+
+class MuteError(Exception):
+    """An exception that cannot be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+ERRORS: dict[str, BaseException] = {
+    "ValueError": ValueError("plain"),
+    "SystemExit": SystemExit(0),
+    "Exit": typer.Exit(0),
+    "BrokenPipeError": BrokenPipeError(errno.EPIPE, "Broken pipe"),
+    "OSError": OSError(errno.ENOSPC, "No space left on device"),
+    "GeneratorExit": GeneratorExit(),
+    "Odd": Odd("odd"),
+    "MuteError": MuteError(),
+    "BaseExceptionGroup": BaseExceptionGroup("several", [Odd("odd"), ValueError("plain")]),
+    "MemoryError": MemoryError(),
+}
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    """Raise it."""
+    raise ERRORS[os.environ["FAILS"]].with_traceback(None)
+
+
+@dataclass(frozen=True)
+class Allocator:
+    allocate = fail
+
+
+@dataclass(frozen=True)
+class LazyAllocator:
+    def allocate(self, view: Any, state: Any, *, rng: Any) -> Any:
+        return (fail() for _ in view.clients), state
+
+
+@dataclass(frozen=True)
+class Aggregator(Mean):  # type: ignore[misc]
+    aggregate = fail
+
+
+@dataclass(frozen=True)
+class Score:
+    difficulty = fail
+
+
+@dataclass(frozen=True)
+class Dataset:
+    load = fail
+
+
+@dataclass(frozen=True)
+class Partition:
+    split = fail
+
+
+@dataclass(frozen=True)
+class LazyPartition:
+    def split(self, examples: Any, clients: int, *, rng: Any) -> Any:
+        return Shards()
+
+
+class Shards:
+    everybody = True
+    sizes = shard = fail
+
+
+@dataclass(frozen=True)
+class Loss:
+    targets: ClassVar[str] = "any"
+    metric: ClassVar[str] = "loss"
+    mean = fail
+
+
+@dataclass(frozen=True)
+class Metric:
+    better: ClassVar[str] = "higher"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    on = fail
+
+
+@dataclass(frozen=True)
+class LazyMetric(Metric):
+    def on(self, data: Any, loss: Any) -> Any:
+        return fail
+
+
+@dataclass(frozen=True)
+class Model:
+    build = fail
+
+
+class _Network(nn.Linear):
+    """Fails only while it trains."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return fail() if self.training else super().forward(x.flatten(1))
+
+
+@dataclass(frozen=True)
+class LazyModel:
+    def build(self, shape: Any, outputs: int) -> nn.Module:
+        return _Network(shape[0], outputs)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    rate = fail
+
+
+@dataclass(frozen=True)
+class Normalization:
+    scaling = fail
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    recruit = fail
+
+
+@dataclass(frozen=True)
+class Bids:
+    quantile = fail
+
+
+@dataclass(frozen=True)
+class Misbehaviour:
+    sent = fail
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Falsifies only what it says of its own data."""
+
+    told = fail
+
+    def sent(self, update: Any, **_: Any) -> Any:
+        return [update]
+
+
+@dataclass(frozen=True)
+class Speed:
+    rates = fail
+
+
+@dataclass(frozen=True)
+class Engine:
+    open = fail
+
+
+@dataclass(frozen=True)
+class LazyEngine:
+    def open(self, experiment: Any, *, data_dir: Any) -> Any:
+        from mmfl.engines import InlineEngine
+
+        class Own(InlineEngine):
+            train = fail
+
+        return Own(experiment, data_dir)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Cannot be made."""
+
+    allocate = fail
+
+    def __post_init__(self) -> None:
+        fail()
+
+
+class Augmentation(Augment):
+    """Given as an object: it is not a family, and a file cannot name it."""
+
+    apply = fail
