@@ -305,17 +305,6 @@ def test_check_says_nothing_of_an_experiment_before_it_knows_all(call, config):
     assert sentence.startswith(f"mmfl: {config}: task 'image': its model cannot be built: ")
 
 
-def test_check_lists_every_mistake_of_a_file(call, small_toml):
-    Path("wrong.toml").write_text(f"sed = 1\n{small_toml}")
-    code, out, err = call("check", "wrong.toml", "--set", "rounds=0")
-    assert (code, out) == (2, "")
-    assert err == (
-        "mmfl: wrong.toml: sed is not a known key; did you mean 'seed'?\n"
-        "mmfl: wrong.toml: rounds must be greater than or equal to 1, got 0\n"
-    )
-    assert "(and 1 more error)" in one_sentence(call("run", "wrong.toml", "--set", "rounds=0")[2])
-
-
 def test_every_sentence_of_check_names_the_file_once_unless_a_set_is_wrong(call, config):
     for arguments, _ in MISTAKES.values():
         _, _, err = call("check", config, *arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -68,6 +69,25 @@ def test_what_it_wrote_is_replaced_also_in_a_folder_that_was_moved(call, command
     assert {name: contents()[name] for name in NAMES} == {name: first[name] for name in NAMES}
 
 
+def test_a_finished_comparison_in_a_folder_that_cannot_be_written_is_shown_again(call, command):
+    assert call(*command)[0] == 0
+    command[3] = "0-1"
+    assert call(*command)[0] == 0
+    before = contents()
+
+    def refuse(name, function, args, kwargs):
+        writing = name == "open_fd" and args[1] & (os.O_WRONLY | os.O_RDWR)
+        here = Path("here").resolve()
+        if (writing or name == "rename") and Path(args[0]).resolve().is_relative_to(here):
+            raise OSError(30, "Read-only file system")
+        return function(*args, **kwargs)
+
+    with calls.intercept(refuse):
+        code, out, err = call(*command)
+    assert (code, err, "tables and runs: here" in out) == (0, "", True)
+    assert contents() == before
+
+
 def test_files_that_end_in_part_are_left_alone(call, command):
     parts = {f"{name}.part": b"precious" for name in [*NAMES, "mmfl-compare.json"]}
     for name, content in parts.items():
@@ -106,7 +126,7 @@ def test_a_folder_of_an_older_version_that_says_the_same_becomes_its_own(call, c
     Path("here/mmfl-compare.json").unlink()
     code, _, err = call(*command)
     assert (code, err) == (0, "")
-    assert contents() == before
+    assert {name: contents()[name] for name in NAMES} == {name: before[name] for name in NAMES}
     assert call(*command[:3], "0-1", *command[4:])[0] == 0
 
 

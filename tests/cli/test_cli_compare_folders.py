@@ -72,6 +72,32 @@ def test_an_unfinished_comparison_has_its_folder_from_its_first_round_on(compare
     assert names("runs/a-compare") == ["fed_fair", "uniform"]
 
 
+def test_force_replaces_the_tables_also_in_the_folder_that_it_finds(compare):
+    assert compare(*KINDS)[0] == 0
+    assert compare(*ALPHAS, "--force") == (0, "", "")
+    assert names("runs/a-compare") == ["alpha=1", "alpha=3"]
+    assert [path.name for path in Path("runs").iterdir()] == ["a-compare"]
+
+
+def test_an_interrupted_extension_leaves_the_folder_to_the_tables_that_it_has(compare, monkeypatch):
+    def interrupt(_, run, event):
+        if event is not None:  # a round
+            raise KeyboardInterrupt
+
+    assert compare(*KINDS)[0] == 0
+    before = contents()
+    more = ("--vary", "allocator.kind=fed_fair,uniform,round_robin")
+    with monkeypatch.context() as patch:
+        patch.setattr("mmfl.cli.compare.CompareView.show", interrupt)
+        assert compare(*more)[0] == 130
+    assert compare(*KINDS) == (0, "", "")
+    tables = ("runs/a-compare/comparison.md", "runs/a-compare/comparison.json")
+    assert all(contents()[name] == before[name] for name in tables)
+    assert HOLDS in compare(*ALPHAS)[2]
+    assert compare(*more) == (0, "", "")
+    assert names("runs/a-compare") == ["fed_fair", "uniform", "round_robin"]
+
+
 def test_a_variant_that_cannot_run_leaves_the_folder_as_it_was(compare):
     flip = "tasks.a.augment.flip=false"
     assert compare("--vary", flip)[0] == 0

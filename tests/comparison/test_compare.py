@@ -172,6 +172,14 @@ def test_another_experiments_run_is_refused_and_left_alone(status):
     assert snapshot(Path("out")) == before
 
 
+def test_every_run_of_a_seed_that_is_not_wanted_is_compared():
+    compare({"x": made("rounds=1")}, [1], "out")
+    compare({"x": made("rounds=2")}, [2], "other")
+    Path("other/x/seed-2").rename("out/x/seed-2")
+    message = one_line(StoreError, lambda: Comparison({"x": made("rounds=1")}, [0], "out"))
+    assert message.startswith("'out/x/seed-2' holds a run of another experiment: rounds was 2")
+
+
 def test_a_run_of_another_process_counts_as_failed_and_the_others_are_done():
     compare({"x": made()}, [0], "out")
     folder = Path("out/x/seed-0")

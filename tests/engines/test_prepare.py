@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
 import pytest
 from torch import nn
 
@@ -147,6 +148,29 @@ def test_the_hashes_are_those_of_the_data_that_is_served(engine):
         assert engine.data() == {
             task.name: content_hash(task.dataset.load(None)) for task in experiment.tasks
         }
+
+
+def write_npz(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(100, 4)).astype(np.float32), rng.integers(0, 3, 100)
+    np.savez("d.npz", x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:])
+
+
+@pytest.mark.parametrize("settings", [Inline(), Local(workers=1)], ids=["inline", "local"])
+def test_after_a_failed_prepare_the_hashes_are_those_of_the_data_that_is_still_served(settings):
+    write_npz(0)
+    npz = "tasks.dense.dataset={kind='npz', path='d.npz'}"
+    served = made(npz)
+    with closing(settings.open(served, data_dir=None)) as engine:
+        before = engine.data()
+        for sets in (["validation=0.001"], ["tasks.dense.partition={kind='by_group'}"]):
+            one_line(DataError, lambda sets=sets: engine.prepare(made(*OTHER_DATA, *sets)))
+            write_npz(1)
+            engine.prepare(served)  # which is a round's first step
+            assert engine.data() == before
+        assert serve(engine, made(*OTHER_DATA)) == fresh(*OTHER_DATA)
+        engine.prepare(made(npz, "seed=7"))
+        assert engine.data()["dense"] != before["dense"]  # it was dropped, and is loaded again
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def test_a_key_both_in_the_task_and_in_its_local_is_refused(key: str) -> None:
     name = key.partition("=")[0]
     with pytest.raises(ConfigError, match=rf"^tasks\[0\]: {name} is set both"):
         Experiment.from_toml(text)
-    with pytest.raises(ConfigError, match=f"^tasks: {name} is set both"):
+    with pytest.raises(ConfigError, match=rf"^tasks\[0\]: {name} is set both"):
         Experiment.from_toml(text, sets=["tasks.a.lr=0.1"])
 
 

@@ -206,6 +206,21 @@ def test_resumed_with_something_else_it_is_warned_of_and_marked(small, said):
     assert f"not bit-exact: {run.inexact}" in done.stdout.decode()
 
 
+@pytest.mark.filterwarnings("ignore::mmfl.errors.MmflWarning")
+def test_every_change_between_two_sessions_is_named_once(small):
+    experiment = replace(small, checkpoints=Checkpoints(rounds=1))
+    made = [("1.0", "1.1"), ("2.0", "1.0"), ("1.0", "1.0")]
+    for rounds, (torch_, numpy) in enumerate(made, 1):
+        mmfl.run(replace(experiment, rounds=rounds), "run", resume=True)
+        table = json.loads(Path("run/environment.json").read_text())
+        table.get("resumed", [table])[-1]["versions"] |= {"torch": torch_, "numpy": numpy}
+        rewrite("run", "environment.json", json.dumps(table))
+    assert Run.load("run").inexact == (
+        "started with torch 1.0 and numpy 1.1, resumed after round 1 with torch 2.0 and numpy 1.0, "
+        "resumed after round 2 with torch 1.0"
+    )
+
+
 def test_resumed_from_the_beginning_it_is_exact(small):
     experiment = replace(small, checkpoints=Checkpoints(keep=0))
     with stored_rounds(experiment, "run") as rounds:

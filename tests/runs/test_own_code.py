@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
 import sys
 import warnings
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,10 +17,12 @@ import pytest
 import mmfl
 from mmfl import Experiment, Run
 from mmfl.comparison import Comparison, compare
-from mmfl.errors import MmflWarning
+from mmfl.errors import EngineError, MmflWarning
 from mmfl.runs import stored_rounds
 from support.experiments import write_small
+from support.helpers import one_line
 from support.rewriting import rewrite
+from support.warm import children
 
 MODULE = "softmax_of_a_user"
 OLD = """
@@ -27,9 +32,18 @@ from dataclasses import dataclass
 class Softmax:
     def allocate(self, view, state, *, rng):
         return [(client, 0, 1.0) for client in view.clients.tolist()], state
+
+def share(outputs, targets):
+    return (outputs.argmax(1) == targets).float()
 """
 NEW = f"{OLD}\n# edited\n"
 TEXT = write_small(top="rounds = 2", local="steps = 1")
+WORKERS = ("engine={kind='local', workers=1}", f"tasks.a.metric={MODULE}:share")
+"""The metric is computed in a worker, which imports the module for itself."""
+
+EDITED = (
+    f"module {MODULE!r} was edited since this process imported it; start again in a new process"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +91,63 @@ def test_a_process_that_imported_a_module_before_the_edit_runs_the_old_code():
     assert mmfl.run(experiment, "new").made_with[f"code of {MODULE}"] == short(NEW)
 
 
-@pytest.mark.parametrize("lost", ["__main__", "no file", "removed"])
+@pytest.mark.parametrize("given", ["path", "object"])
+def test_a_module_that_is_edited_before_the_first_run_is_recorded_as_it_was_imported(given):
+    experiment = load()
+    if given == "object":
+        experiment = replace(Experiment.from_toml(TEXT), allocator=experiment.allocator)
+    edit()
+    assert mmfl.run(experiment, "run").made_with[f"code of {MODULE}"] == short(OLD)
+    Path(f"{MODULE}.py").unlink()
+    assert mmfl.run(experiment, "removed").made_with[f"code of {MODULE}"] == short(OLD)
+
+
+def test_a_class_that_a_package_passes_on_is_hashed_where_it_is_defined():
+    name = "package_of_a_user"
+    Path(name).mkdir()
+    Path(name, "__init__.py").write_text(f"from {name}.inner import Softmax")
+    Path(name, "inner.py").write_text(OLD)
+    experiment = load(f"allocator={name}:Softmax")
+    Path(name, "inner.py").write_text(NEW)
+    run = mmfl.run(experiment, "run")
+    assert run.made_with[f"code of {name}.inner"] == short(OLD)
+    for module in (name, f"{name}.inner"):
+        del sys.modules[module]
+
+
+def test_workers_that_would_import_edited_code_are_refused():
+    experiment = load(*WORKERS)
+    assert mmfl.run(experiment, "run").made_with[f"code of {MODULE}"] == short(OLD)
+    edit()
+    assert one_line(EngineError, lambda: mmfl.run(experiment, "again")) == EDITED
+    assert not Path("again").exists()
+    assert mmfl.run(load(*WORKERS), "again").made_with[f"code of {MODULE}"] == short(NEW)
+
+
+def test_a_worker_that_is_replaced_after_an_edit_ends_the_run_which_can_be_resumed():
+    before = set(children())
+    with stored_rounds(load(*WORKERS), "run") as rounds:
+        next(rounds)
+        edit()
+        for pid in set(children()) - before:
+            os.kill(int(pid), signal.SIGKILL)
+        assert one_line(EngineError, lambda: list(rounds)) == EDITED
+    with pytest.warns(MmflWarning, match="bits may differ"):
+        run = mmfl.run(load(*WORKERS), "run", resume=True)
+    assert (run.status, run.made_with[f"code of {MODULE}"]) == ("finished", short(NEW))
+    assert short(OLD) in run.inexact
+
+
+def test_the_processes_of_a_comparison_refuse_edited_code_before_any_run():
+    variants = {"x": load()}
+    edit()
+    with pytest.raises(EngineError, match=EDITED):
+        compare(variants, [0, 1], "out", jobs=2)
+    assert not Path("out").exists()
+    assert len(compare({"x": load()}, [0, 1], "out", jobs=2)["x"]) == 2
+
+
+@pytest.mark.parametrize("lost", ["__main__", "no file"])
 def test_what_has_no_file_is_left_out(monkeypatch, lost):
     experiment = load()
     if lost == "__main__":
@@ -85,10 +155,8 @@ def test_what_has_no_file_is_left_out(monkeypatch, lost):
         monkeypatch.setattr(type(experiment.allocator), "__module__", "__main__")
         own = type(experiment.allocator)
         monkeypatch.setattr(module, "Softmax", own, raising=False)
-    elif lost == "no file":
-        monkeypatch.delattr(sys.modules[MODULE], "__file__")
     else:
-        Path(f"{MODULE}.py").unlink()
+        monkeypatch.delattr(sys.modules[MODULE], "__file__")
     mmfl.run(experiment, "run")
     assert json.loads(Path("run/environment.json").read_text())["code"] == {}
 
@@ -103,6 +171,26 @@ def test_resumed_with_edited_code_it_is_warned_of_and_marked():
     name = f"code of {MODULE}"
     assert run.inexact == (
         f"started with {name} {short(OLD)}, resumed after round 1 with {name} {short(NEW)}"
+    )
+
+
+def test_a_second_edit_is_named_as_well():
+    other = "metric_of_a_user"
+    Path(f"{other}.py").write_text(OLD)
+    own = f"tasks.a.metric={other}:share"
+    mmfl.run(load(own), "run")
+    edit()
+    with pytest.warns(MmflWarning, match="bits may differ"):
+        mmfl.run(load(own, "rounds=3"), "run", resume=True)
+    Path(f"{other}.py").write_text(NEW)
+    del sys.modules[other]
+    with pytest.warns(MmflWarning, match=f"round 3 with code of {other} {short(NEW)}:"):
+        run = mmfl.run(load(own, "rounds=4"), "run", resume=True)
+    del sys.modules[other]
+    first, second = (f"code of {name}" for name in (MODULE, other))
+    assert run.inexact == (
+        f"started with {first} {short(OLD)} and {second} {short(OLD)}, resumed after round 2 with "
+        f"{first} {short(NEW)}, resumed after round 3 with {second} {short(NEW)}"
     )
 
 

@@ -27,7 +27,9 @@ def check(
 ) -> None:
     """Validate an experiment (the file, its data, its partition and its models) without training.
 
-    Prints one line for every mistake in the file.
+    Prints one line for every mistake that it can find at once, and says whether the mistake is in
+    the file or in a --set. Rules about several keys are checked once each key is valid on its own.
+    Data and models are checked once the whole file is valid.
     """
     from mmfl.experiment import Experiment
 

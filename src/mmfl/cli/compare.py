@@ -106,8 +106,8 @@ def compare(
         raise ConfigError("choose seeds with --seeds, not with --set seed=... or --vary seed=...")
     if target is not None:
         _check_target(target, experiments.values())
-    plan = partial(_plan, experiments, read_seeds(seeds), data_dir)
-    comparison = _find_folder(plan, config.stem) if out is None else plan(out, force=force)
+    plan = partial(_plan, experiments, read_seeds(seeds), data_dir, force)
+    comparison = _find_folder(plan, config.stem) if out is None else plan(out)
     own = OwnFiles(comparison.out, force=force)
     own.check([] if figure is None else [figure])
     if comparison.todo or own.recorded:  # else they may be what an older version wrote: see `write`
@@ -123,7 +123,6 @@ def compare(
     if failed is not None and not compared:
         raise failed
     about = _remarks(compared, comparison)
-    own.note_variants(experiments)
     found = _write(compared, comparison, console, target, about, own)
     console.print(_draw(compared, comparison, figure, about, own), soft_wrap=True)
     console.print(f"tables and runs: {comparison.out}", soft_wrap=True)
@@ -167,11 +166,10 @@ def _plan(
     experiments: dict[str, Experiment],
     seeds: tuple[int, ...],
     data_dir: Path | None,
+    force: bool,
     folder: Path,
-    *,
-    force: bool = False,
 ) -> Comparison:
-    """The comparison in a folder; one that has the tables of other variants is refused."""
+    """The comparison in a folder; without force, tables of other variants are refused."""
     from mmfl.cli.own_files import OwnFiles
     from mmfl.comparison import Comparison, OtherRunError
 

@@ -1,8 +1,12 @@
 """Files that a command may write again and again, since it knows which of them are its own.
 
-`mmfl-compare.json` in a comparison's folder has the names of the variants, and the SHA-256 of the
-tables and pictures that were written. A file that has none of these hashes is the user's, or was
-changed since: it is replaced only with --force. So are the tables of other variants.
+`mmfl-compare.json` in a comparison's folder has the SHA-256 of the tables and pictures that were
+written. A file that has none of these hashes is the user's, or was changed since: it is replaced
+only with --force. So are the tables of other variants.
+
+`comparison.json` says which variants the tables are of. While there are no tables yet,
+`mmfl-compare.json` says which variants are being run, so that an unfinished comparison keeps its
+folder.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ class _Record:
 
     Attributes:
         hashes: From files to the hashes of what was written into them.
-        variants: The variants' names; None if that is not known.
+        variants: The names of the variants that were run last; None if that is not known.
     """
 
     hashes: dict[str, list[str]] = field(default_factory=dict)
@@ -72,8 +76,9 @@ class OwnFiles:
         """
         if not is_folder(self._folder):
             return ""
-        names = self._read().variants
-        names = self._read_names() if names is None else names
+        running = self._read().variants
+        tables = self._read_names()
+        names = (running or []) if tables is None else tables
         if all(name in variants for name in names):
             return ""
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -81,7 +86,7 @@ class OwnFiles:
         return f"holds another comparison (of {listed}{more})"
 
     def note_variants(self, variants: Iterable[str]) -> None:
-        """Record whose tables these are, or will be."""
+        """Record which variants are being run."""
         record, names = self._read(), list(variants)
         if record.variants != names:
             record.variants = names
@@ -99,10 +104,9 @@ class OwnFiles:
         if old != new:
             self._check(path, old, known)
         key = self._key(path)
-        # Before the file, and with the hash of what is replaced: it is ours at any moment.
-        hashes = sorted({new, *(one for one in known.get(key, []) if one == old)})
-        if known.get(key) != hashes:
-            known[key] = hashes
+        if new not in known.get(key, []):
+            # Before the file, and with the hash of what is replaced: it is ours at any moment.
+            known[key] = sorted({new, *(one for one in known.get(key, []) if one == old)})
             self._write(self._record, record.content, about=path)
         if old != new:
             self._write(path, content)
@@ -142,13 +146,15 @@ class OwnFiles:
             return _Record()
         raise StoreError(f"{str(self._record)!r} was not written by mmfl compare; move it")
 
-    def _read_names(self) -> list[str]:
-        """The variants of the tables of an older version, whose list has no names."""
+    def _read_names(self) -> list[str] | None:
+        """The variants that the tables are of, with those that failed; None without tables."""
         try:
-            found = json.loads(read_file(self._folder / "comparison.json", limit=_TABLES))
-            return [str(variant["name"]) for variant in found["variants"]]
+            tables = json.loads(read_file(self._folder / "comparison.json", limit=_TABLES))
+            names = [variant["name"] for variant in tables["variants"]]
+            names += [failed["variant"] for failed in tables.get("failed_runs", ())]
+            return list(dict.fromkeys(map(str, names)))
         except _UNREADABLE:
-            return []
+            return None
 
 
 def _hash(path: Path) -> str | None:

@@ -187,7 +187,6 @@ def refuse_other_seeds(folder: Path, experiment: Experiment, seeds: Collection[i
             continue
         with suppress(DamagedRunError):  # it is left as it is, and out of the tables
             _refuse_other_experiment(path, dataclasses.replace(experiment, seed=int(name[1])))
-            return  # the others were compared with this one
 
 
 def _refuse_other_experiment(folder: Path, experiment: Experiment) -> None:

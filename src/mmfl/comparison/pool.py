@@ -27,7 +27,7 @@ from mmfl import errors
 from mmfl.comparison.planned import Event, Failed, Planned, Step, firsts
 from mmfl.config import find_script_part, short
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
-from mmfl.experiment import Experiment, Local, job_needs
+from mmfl.experiment import Experiment, Local, hash_own_code, job_needs
 from mmfl.runs import clear_beginning
 from mmfl.system import calls
 from mmfl.system.child import Child, Message, end
@@ -207,7 +207,8 @@ class _Crew:
             place.child.send(start)
         place.busy = number
         text, folder = runs[number].experiment.to_toml(), str(runs[number].folder)
-        place.child.send({"do": do, "experiment": text, "folder": folder})
+        code = hash_own_code(runs[number].experiment)
+        place.child.send({"do": do, "experiment": text, "folder": folder, "code": code})
 
     def _heard(self) -> list[tuple[_Place, int, Child]]:
         """Who has something to say; waits until somebody has."""

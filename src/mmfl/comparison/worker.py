@@ -3,8 +3,10 @@
 `mmfl.comparison.pool` is the other end; SOCKET is the number of a file that is open.
 After {"command", "data_dir", "workers"} come requests:
 
-    {"do": "check", "experiment", "folder"}      all that can go wrong before the first round
-    {"do": "run", "experiment", "folder"}        the run
+    {"do": "check", "experiment", "folder", "code"}    all that can go wrong before the first round
+    {"do": "run", "experiment", "folder", "code"}      the run
+
+"code" has the hashes of the user's modules: they must be the same here.
 
 Each is answered by {"over": true}, with "error" and its "kind" (or its "trace", where it is none of
 ours) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
@@ -34,7 +36,7 @@ from typing import Any
 
 from mmfl.comparison.series import Series
 from mmfl.errors import MmflError, MmflWarning
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, refuse_edited_code
 from mmfl.system import calls
 from mmfl.system.child import Message
 from mmfl.system.interrupts import Interrupt, interruptible
@@ -68,6 +70,7 @@ class Sweeper:
         try:
             # Imports were allowed or refused on the other side.
             experiment = Experiment.from_toml(request["experiment"], allow_imports=True)
+            refuse_edited_code(experiment, request["code"])
             if request["do"] == "check":
                 series.check(experiment)
             else:

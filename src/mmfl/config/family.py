@@ -18,7 +18,16 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
-from mmfl.config.messages import location, problem, sentence, sentences, short
+from mmfl.config.messages import (
+    Mistake,
+    find_mistakes,
+    problem,
+    problems,
+    sentence,
+    sentences,
+    short,
+)
+from mmfl.config.module_hashes import hash_module
 from mmfl.config.schema import family_schema
 from mmfl.errors import ConfigError, MmflError, did_you_mean
 from mmfl.system.user_code import describe_error, pass_on
@@ -61,6 +70,9 @@ class Family:
         if value is None and self.optional:
             return None
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            module, own, _ = self.kind_of(value).partition(":")
+            if own:
+                hash_module(module)
             with _class_errors(type(value), type(value).__name__):
                 return self._check_member(value, type(value).__name__)
         if self._is_function(value):
@@ -197,15 +209,23 @@ def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
 def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
     """A component from its fields; `bare`: they were not named, so a message does not name them."""
     names = {field.name for field in dataclasses.fields(cls) if field.init}
-    for key in fields:
-        if key not in names:
-            raise problem(f"is not a known key; {did_you_mean(str(key), names)}", str(key))
+    mistakes = [
+        Mistake(f"is not a known key; {did_you_mean(str(key), names)}", (str(key),))
+        for key in fields
+        if key not in names
+    ]
+    made = None
     try:
-        return TypeAdapter(cls).validate_python(dict(fields))
+        known = {key: value for key, value in fields.items() if key in names}
+        made = TypeAdapter(cls).validate_python(known)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = () if bare else location(first)
-        raise problem(sentence(error, cls, nested=True), *where) from None
+        mistakes += find_mistakes(error, cls)
+    except Exception:
+        if not mistakes:  # else it may fail because of them
+            raise
+    if mistakes:
+        raise problems([Mistake(rule, ()) for rule, _ in mistakes] if bare else mistakes)
+    return made
 
 
 def parse(cls: type[T], data: Mapping[str, Any]) -> T:

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from mmfl.config.messages import problem
+from mmfl.config.module_hashes import hash_module
 from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = [
@@ -73,12 +74,14 @@ def find_script_part(text: str) -> str | None:
 
 
 def import_object(path: str) -> Any:
-    """What ``package.module:name`` names."""
+    """What ``package.module:name`` names; the files of its modules are hashed at once."""
     module_name, _, name = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
         for part in name.split("."):
             found = getattr(found, part)
+        hash_module(module_name)
+        hash_module(str(getattr(found, "__module__", "")))  # it may be defined in another module
     except BaseException as error:
         pass_on(error)
         said = describe_error(error)

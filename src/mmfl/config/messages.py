@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from mmfl.errors import did_you_mean, plural, text_of
 
-__all__ = ["location", "problem", "sentence", "sentences", "short"]
+__all__ = ["Mistake", "find_mistakes", "problem", "problems", "sentence", "sentences", "short"]
 
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 _WORDS = {
@@ -29,40 +29,61 @@ _WORDS = {
 }
 
 
+class Mistake(NamedTuple):
+    """A rule that is broken, and where: the way down from the root."""
+
+    rule: str
+    where: tuple[str | int, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Where it is, and the rule."""
+        where = _path(self.where)
+        link = " " if self.rule.startswith(("must ", "is ", "needs ")) else ": "
+        return f"{where}{link}{self.rule}" if where else self.rule
+
+
 def problem(message: str, *where: str | int) -> PydanticCustomError:
-    """An error that pydantic places at a field, and `location` deeper inside it."""
-    return PydanticCustomError("problem", "{message}", {"message": message, "where": list(where)})
+    """An error that pydantic places at a field, and `find_mistakes` deeper inside it."""
+    return problems([Mistake(message, where)])
 
 
-def location(error: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """Where an error is: the way down from the root."""
-    return (*error["loc"], *error.get("ctx", {}).get("where", ()))
+def problems(mistakes: Sequence[Mistake]) -> PydanticCustomError:
+    """The same for several mistakes inside a field, of which pydantic knows only one error."""
+    context = {"message": mistakes[0].rule, "mistakes": list(mistakes)}
+    return PydanticCustomError("problem", "{message}", context)
 
 
-def sentence(error: ValidationError, root: type, *, nested: bool = False) -> str:
-    """The first problem (an unknown key before all others), and how many more there are.
-
-    `nested`: only the rule, since the sentence around it says where and how many.
-    """
-    if nested:
-        return _rule(_sorted_errors(error)[0], root)
+def sentence(error: ValidationError, root: type) -> str:
+    """The first problem (an unknown key before all others), and how many more there are."""
     first, *others = sentences(error, root)
     return f"{first} (and {plural(len(others), 'more error')})" if others else first
 
 
 def sentences(error: ValidationError, root: type) -> list[str]:
     """A sentence for each problem, unknown keys first."""
-    found = []
-    for one in _sorted_errors(error):
-        rule, where = _rule(one, root), _path(location(one))
-        link = " " if rule.startswith(("must ", "is ", "needs ")) else ": "
-        found.append(f"{where}{link}{rule}" if where else rule)
+    return [mistake.sentence for mistake in find_mistakes(error, root)]
+
+
+def find_mistakes(error: ValidationError, root: type) -> list[Mistake]:
+    """All that is wrong, unknown keys first."""
+    every: list[Any] = list(error.errors(include_url=False))
+    errors = [one for one in every if not _is_echo(one, every)]
+    found: list[Mistake] = []
+    for one in sorted(errors, key=lambda one: one["type"] not in _UNKNOWN):
+        if one["type"] == "problem":
+            inner: list[Mistake] = one["ctx"]["mistakes"]
+            found += [Mistake(rule, (*one["loc"], *where)) for rule, where in inner]
+        else:
+            found.append(Mistake(_rule(one, root), tuple(one["loc"])))
     return found
 
 
-def _sorted_errors(error: ValidationError) -> list[Any]:
-    errors: list[Any] = list(error.errors(include_url=False))
-    return sorted(errors, key=lambda one: one["type"] not in _UNKNOWN)
+def _is_echo(error: Any, every: Sequence[Any]) -> bool:
+    """Whether a list is called too short only because pydantic does not count wrong items."""
+    depth = len(error["loc"])
+    inside = (len(one["loc"]) > depth and one["loc"][:depth] == error["loc"] for one in every)
+    return error["type"] == "too_short" and any(inside)
 
 
 def short(value: object) -> str:
@@ -72,13 +93,11 @@ def short(value: object) -> str:
 
 
 def _rule(error: Any, root: type) -> str:
-    kind, where = error["type"], location(error)
+    kind, where = error["type"], error["loc"]
     if kind in _UNKNOWN:
         return f"is not a known key; {did_you_mean(str(where[-1]), _keys_at(root, where[:-1]))}"
     if kind in ("missing", "missing_argument"):
         return "is missing"
-    if kind == "problem":
-        return str(error["msg"])
     if kind == "value_error":
         return text_of(error["ctx"]["error"])
     rule = re.sub(r"^(Input|String|Tuple|List|Value) should ", "", error["msg"])

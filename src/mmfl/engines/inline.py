@@ -51,8 +51,10 @@ class InlineEngine:
         experiment = experiment.resolved()
         world = experiment.world
         with hold(self):
-            if world != self._world:  # should the next line fail, the last one is served
-                self._trainer = Trainer.of(experiment, self._cache.arrays(experiment))
+            if world != self._world:  # should this fail, the last one is served
+                arrays = self._cache.arrays(experiment)
+                self._trainer = Trainer.of(experiment, arrays)
+                self._cache.keep(experiment, arrays)
                 self._world = world
             self._experiment = experiment
 

@@ -41,6 +41,7 @@ from mmfl.experiment import (
     Ids,
     SimulatedFederation,
     Weighed,
+    hash_own_code,
     model_needs,
     simulate,
     worker_needs,
@@ -111,6 +112,7 @@ class LocalEngine:
             # Should the rest fail, then nothing of it counts as done, and nothing else is served.
             self._world, self._pace, self._layouts = None, {}, {}
             self._experiment, self.federation = experiment, federation
+            self._cache.keep(experiment, arrays)
             self._share(plain, arrays)
             self._world = world
 
@@ -256,6 +258,7 @@ class LocalEngine:
             self._data.fill(distinct)
             self._shared = distinct
         setup = {"experiment": experiment, "arrays": names, "data": self._data.manifest}
+        setup["code"] = hash_own_code(experiment)
         self._pool.greet({"do": "setup"} | setup)
 
     def _know(self, params: Mapping[str, Params]) -> None:

@@ -2,7 +2,8 @@
 
 It reads requests from the socket until that is closed, and answers each one, with its number:
 
-    setup      experiment, manifest of the data     -> {"ready": true}
+    setup      experiment, manifest of the data,    -> {"ready": true}
+               hashes of the user's modules
     weights    manifest of the weights              -> {}
     numerics   task                                 -> what it computes with (for any task the same)
     weigh      task                                 -> how large its model will be, or null
@@ -38,7 +39,7 @@ from mmfl.engines.shared_memory.arena import attach
 from mmfl.engines.shared_memory.slots import Blocks, Slot
 from mmfl.errors import EngineError, MmflError, MmflWarning
 from mmfl.exchange import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork, Params
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, refuse_edited_code
 from mmfl.system import calls
 from mmfl.system.user_code import describe_error, pass_on
 from mmfl.train import Trainer, numerics
@@ -93,7 +94,7 @@ class Worker:
             raise EngineError("a worker was asked before it was set up")
         return self._trainer
 
-    def do_setup(self, experiment: Any, arrays: Any, data: Any) -> tuple[Any, bytes]:
+    def do_setup(self, experiment: Any, arrays: Any, data: Any, code: Any) -> tuple[Any, bytes]:
         """Build the trainer over the mapped data; imports were allowed or refused on our side."""
         if self._trainer is not None:
             self._trainer = None
@@ -104,6 +105,7 @@ class Worker:
             classes = parts.pop("classes")
             tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
         resolved = Experiment.from_dict(experiment, allow_imports=True)
+        refuse_edited_code(resolved, code)
         # All that was imported stays: it need not be looked through for garbage ever again. Models
         # do not stay, and what is frozen is never collected: so before any is built.
         gc.freeze()

@@ -18,7 +18,7 @@ from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_need
 from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
-from mmfl.experiment.own_code import hash_own_code
+from mmfl.experiment.own_code import hash_own_code, refuse_edited_code
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -67,6 +67,7 @@ __all__ = [
     "open_engine",
     "read_stored",
     "read_table",
+    "refuse_edited_code",
     "simulate",
     "turn_needs",
     "use_engine",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,7 +27,7 @@ from mmfl.config import (
     read_toml,
     short,
 )
-from mmfl.errors import ConfigError, InputError, did_you_mean
+from mmfl.errors import ConfigError, InputError, did_you_mean, plural
 from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
@@ -262,26 +262,29 @@ class Experiment:
             sets: Changes like "allocator.alpha=5", applied in order.
             allow_imports: Whether ``package.module:Name`` may be imported.
         """
-        data = read_toml(text)
+        data, mistakes = read_toml(text), []
         for assignment in sets:
-            apply_set(data, _into_local(data, assignment))
+            try:
+                apply_set(data, _into_local(data, assignment))
+            except ConfigError as error:
+                mistakes.append(str(error))
+        if mistakes:
+            raise _join(mistakes)
         return cls.from_dict(data, allow_imports=allow_imports)
 
     @classmethod
     def load(
         cls, path: str | Path, *, sets: Iterable[str] = (), allow_imports: bool = False
     ) -> Experiment:
-        """An experiment from a TOML file; see `from_toml`."""
+        """An experiment from a TOML file; see `from_toml`. A mistake names its source."""
         text, changes = read_file(path), tuple(sets)
         try:
             return cls.from_toml(text, sets=changes, allow_imports=allow_imports)
         except ConfigError as error:
-            if str(error).startswith("--set: "):
-                raise
-            blame_set = changes and _is_valid(text, allow_imports=allow_imports)
-            where = "--set" if blame_set else str(path)
-            mistakes = [f"{where}: {mistake}" for mistake in error.mistakes]
-            raise ConfigError(f"{where}: {error}", mistakes) from None
+            in_file = error.mistakes
+            if changes:
+                in_file = _find_mistakes(text, allow_imports=allow_imports)
+            raise _name_sources(error.mistakes, in_file, str(path)) from None
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -292,13 +295,36 @@ class Experiment:
         return schema
 
 
-def _is_valid(text: str, *, allow_imports: bool) -> bool:
-    """Whether a file is valid as it is, so that a mistake is in the changes to it."""
+def _find_mistakes(text: str, *, allow_imports: bool) -> tuple[str, ...]:
+    """The mistakes of a file as it is, without the changes to it."""
     try:
         Experiment.from_toml(text, allow_imports=allow_imports)
-    except ConfigError:
-        return False
-    return True
+    except ConfigError as error:
+        return error.mistakes
+    return ()
+
+
+def _name_sources(mistakes: Sequence[str], in_file: Sequence[str], path: str) -> ConfigError:
+    """One error for all mistakes, each with its source: the file, --set, or both.
+
+    Args:
+        mistakes: Those of the file with its changes.
+        in_file: Those of the file alone.
+        path: The file.
+    """
+    unread = [mistake for mistake in mistakes if mistake.startswith("--set: ")]
+    if unread:  # nothing was changed, so the file is as wrong as it is alone
+        return _join([*unread, *(f"{path}: {mistake}" for mistake in in_file)])
+    # What a change repairs may have hidden another mistake of the file: then both are to blame.
+    repaired = any(mistake not in mistakes for mistake in in_file)
+    new = f"{path} with --set" if repaired else "--set"
+    return _join([f"{path if one in in_file else new}: {one}" for one in mistakes])
+
+
+def _join(mistakes: Sequence[str]) -> ConfigError:
+    """The first mistake, how many more there are, and all of them as `ConfigError.mistakes`."""
+    more = f" (and {plural(len(mistakes) - 1, 'more error')})" if len(mistakes) > 1 else ""
+    return ConfigError(f"{mistakes[0]}{more}", mistakes)
 
 
 def _into_local(data: dict[str, Any], assignment: str) -> str:
@@ -308,8 +334,8 @@ def _into_local(data: dict[str, Any], assignment: str) -> str:
         case ["tasks", name, key] if key in LOCAL_KEYS and isinstance(data.get("tasks"), list):
             try:
                 tables = [gathered(t) if isinstance(t, dict) else t for t in data["tasks"]]
-            except ValueError as error:
-                raise ConfigError(f"tasks: {error}") from None
+            except ValueError:  # the file's mistake, which is found when its tasks are read
+                return assignment
             data["tasks"] = tables
             return f"tasks.{name}.local.{key}{equals}{value}"
     return assignment

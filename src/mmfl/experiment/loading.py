@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,23 +26,27 @@ class DataCache:
         self._hashes: list[tuple[Arrays, str]] = []
 
     def arrays(self, experiment: Experiment) -> dict[str, Arrays]:
-        """From task name to its data; tasks on the same data set share the arrays."""
-        kept: list[tuple[Dataset, Arrays]] = []
-        arrays = {}
+        """From task name to its data; tasks on the same data set share the arrays.
+
+        What is loaded is forgotten unless `keep` follows.
+        """
+        known, arrays = self._loaded, {}
         for task in experiment.tasks:
-            known = (*kept, *self._loaded)
             found = next((a for dataset, a in known if dataset == task.dataset), None)
             if found is None:
                 found = self._load(task.name, task.dataset)
-            if not any(found is a for _, a in kept):
-                kept.append((task.dataset, found))
+                known = [*known, (task.dataset, found)]
             arrays[task.name] = found
-        self._loaded = kept
         return arrays
 
+    def keep(self, experiment: Experiment, arrays: Mapping[str, Arrays]) -> None:
+        """Serve an experiment with these arrays from now on, and drop all others."""
+        self._loaded = [(task.dataset, arrays[task.name]) for task in experiment.tasks]
+
     def hashes(self, experiment: Experiment) -> dict[str, str]:
-        """From task name to the SHA-256 of its data."""
+        """From task name to the SHA-256 of its data, which is kept."""
         arrays = self.arrays(experiment)
+        self.keep(experiment, arrays)
         kept = [(a, hash_) for a, hash_ in self._hashes if any(a is b for b in arrays.values())]
         for found in arrays.values():
             if not any(found is a for a, _ in kept):

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mmfl.config import dump
-from mmfl.system.files import hash_input
+from mmfl.config import dump, hash_module
+from mmfl.errors import EngineError
 
 if TYPE_CHECKING:
     from mmfl.experiment.experiment import Experiment
 
-__all__ = ["hash_own_code"]
-
-_hashes: dict[str, tuple[object, str]] = {}
-"""From a module's name to how it was found when it was imported, and the hash of its file."""
+__all__ = ["hash_own_code", "refuse_edited_code"]
 
 
-def hash_own_code(experiment: Experiment) -> dict[str, str]:
+def hash_own_code(experiment: Experiment | Mapping[str, Any]) -> dict[str, str]:
     """From the modules that an experiment names to the SHA-256 of their files.
 
-    A module is hashed once after its import: a file that is edited while a process runs is not what
-    that process runs. What the module imports is not looked into. The script that runs, and what
-    has no file, are left out.
+    A file is hashed when mmfl first sees its module, which is right after the import if mmfl
+    imports it. What the module imports is not looked into. The script that runs, and what has no
+    file, are left out.
+
+    Args:
+        experiment: The experiment, or its plain table.
     """
-    found = {name: _hash_module(name) for name in sorted(set(_find_modules(dump(experiment))))}
+    table = experiment if isinstance(experiment, Mapping) else dump(experiment)
+    found = {name: hash_module(name) for name in sorted(set(_find_modules(table)))}
     return {name: digest for name, digest in found.items() if digest}
+
+
+def refuse_edited_code(experiment: Experiment, code: Mapping[str, str]) -> None:
+    """Refuse an experiment whose modules are not those of the process that sent it.
+
+    Args:
+        experiment: As this process has read it.
+        code: What `hash_own_code` says in the process that sent it.
+    """
+    here = hash_own_code(experiment) if code else {}
+    for name, digest in code.items():
+        if here.get(name, digest) != digest:
+            raise EngineError(
+                f"module {name!r} was edited since this process imported it; start again in a new "
+                "process"
+            )
 
 
 def _find_modules(value: Any) -> Iterator[str]:
@@ -39,19 +55,3 @@ def _find_modules(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for inner in value:
             yield from _find_modules(inner)
-
-
-def _hash_module(name: str) -> str:
-    """SHA-256 of a module's file; "" if it has none that can be read."""
-    module = sys.modules.get(name)
-    path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
-    if name == "__main__" or not isinstance(path, str):
-        return ""
-    known, digest = _hashes.get(name, (None, ""))
-    if known is None or known is not spec:  # a module that is imported again has a new one
-        try:
-            digest = hash_input(path)
-        except (OSError, ValueError):
-            return ""
-        _hashes[name] = (spec, digest)
-    return digest

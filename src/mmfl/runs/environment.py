@@ -125,14 +125,19 @@ def changed_code(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def inexact(environment: Mapping[str, Any]) -> str:
     """Why a run may have other bits than an uninterrupted one; "" if there is no reason."""
-    first, *others = sessions(environment)
-    for other in others:
-        names = differences(made_with(first), made_with(other))
+    started: dict[str, str] = {}
+    last: dict[str, str] = {}
+    changes: dict[str, None] = {}
+    clauses = []
+    for session in sessions(environment):
+        made = made_with(session)
+        names = differences(last, made)
         if names:
-            was, now = (_listed(names, made_with(one)) for one in (first, other))
-            after = one_line(other.get("after_round"))
-            return f"started with {was}, resumed after round {after} with {now}"
-    return ""
+            after = one_line(session.get("after_round"))
+            clauses.append(f"resumed after round {after} with {_listed(names, made)}")
+        changes |= dict.fromkeys(names)
+        started, last = made | started, last | made
+    return f"started with {_listed(changes, started)}, {', '.join(clauses)}" if clauses else ""
 
 
 def mixed(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:

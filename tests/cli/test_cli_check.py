@@ -1,0 +1,60 @@
+"""``mmfl check`` lists mistakes, each with its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+LINES = [
+    "mmfl: wrong.toml: sed is not a known key; did you mean 'seed'?",
+    "mmfl: --set: rounds must be greater than or equal to 1, got 0",
+]
+
+
+def test_check_lists_every_mistake_of_a_file(call, small_toml):
+    Path("wrong.toml").write_text(f"sed = 1\n{small_toml}")
+    code, out, err = call("check", "wrong.toml", "--set", "rounds=0")
+    assert (code, out) == (2, "")
+    assert err.splitlines() == LINES
+    _, _, err = call("run", "wrong.toml", "--set", "rounds=0")
+    assert err == f"{LINES[0]} (and 1 more error)\n"
+
+
+def test_check_lists_every_mistake_of_a_component(call, small_toml):
+    allocator = "[allocator]\nkind = 'fed_fair'\nalpha = -1\nfloor = -7\nalhpa = 2\n"
+    Path("wrong.toml").write_text(small_toml.replace("[engine]", f"{allocator}[engine]"))
+    dataset = "tasks.dense.dataset={kind='synthetic', classes=-1, shape=['a'], noise='x'}"
+    code, out, err = call("check", "wrong.toml", "--set", dataset)
+    assert (code, out) == (2, "")
+    assert [line.partition(" got ")[0] for line in err.splitlines()] == [
+        "mmfl: --set: tasks[0].dataset.classes must be greater than or equal to 2,",
+        "mmfl: --set: tasks[0].dataset.shape[0] must be a whole number,",
+        "mmfl: --set: tasks[0].dataset.noise must be a number,",
+        "mmfl: wrong.toml: allocator.alhpa is not a known key; did you mean 'alpha'?",
+        "mmfl: wrong.toml: allocator.alpha must be greater than or equal to 1,",
+        "mmfl: wrong.toml: allocator.floor must be greater than or equal to 0,",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sets", "sources"),
+    [
+        ("rounds = 0", ["seed=-1"], ["wrong.toml: rounds", "--set: seed"]),
+        ("rounds = 0", ["rounds=0"], ["wrong.toml: rounds"]),
+        ("rounds = 0", ["rounds=-1"], ["wrong.toml with --set: rounds"]),
+        ("rounds = 0", ["rounds=1", "tasks.dense.name=image"], ["wrong.toml with --set: two"]),
+        ("rounds = 3", ["tasks.dense.name=image"], ["--set: two tasks"]),
+        (
+            "rounds = 0\nsed = 1",
+            ["seed", "tasks.none.lr=1"],
+            ["--set: must be", "--set: tasks has", "wrong.toml: sed", "wrong.toml: rounds"],
+        ),
+    ],
+)
+def test_check_says_where_each_mistake_is(call, small_toml, text, sets, sources):
+    Path("wrong.toml").write_text(small_toml.replace("rounds = 3", text))
+    code, out, err = call("check", "wrong.toml", *(part for one in sets for part in ("--set", one)))
+    assert (code, out) == (2, "")
+    for line, source in zip(err.splitlines(), sources, strict=True):
+        assert line.startswith(f"mmfl: {source}")
