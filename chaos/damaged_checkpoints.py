@@ -77,7 +77,7 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
         for _, record in rounds:
             if record.round == 7:
                 break
-    luck = random.Random(seed)
+    generator = random.Random(seed)
     detected, named, ways, resumed = 0, 0, Counter[str](), []
     for number in range(count):
         copy = where / "copy"
@@ -87,8 +87,8 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
         paths = needed(checkpoints.folder, newest)
         before = [path.read_bytes() for path in paths]
         while [p.read_bytes() if p.exists() else None for p in paths] == before:
-            how = luck.choice(WAYS)
-            damage_file(paths, how, luck.randrange(2**40), luck.randrange(8))
+            how = generator.choice(WAYS)
+            damage_file(paths, how, generator.randrange(2**40), generator.randrange(8))
         ways[how] += 1
         found = checkpoints.newest(noted=newest)
         detected += found.name != newest

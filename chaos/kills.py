@@ -49,9 +49,9 @@ def started(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     )
 
 
-def engine(luck: random.Random) -> list[str]:
+def engine(generator: random.Random) -> list[str]:
     """Where it is computed has no influence on the result, and may change from kill to kill."""
-    return ["--set", f"engine.kind={luck.choice(['local', 'inline'])}"]
+    return ["--set", f"engine.kind={generator.choice(['local', 'inline'])}"]
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
@@ -106,13 +106,13 @@ def progress(folder: Path) -> int:
 
 
 def kill_once(
-    folder: Path, luck: random.Random, seconds: float, rounds: int, more: Sequence[str]
+    folder: Path, generator: random.Random, seconds: float, rounds: int, more: Sequence[str]
 ) -> dict[str, Any] | None:
     """Start or resume a run and kill it; None if it ended before that."""
-    process = started(folder, *more, *engine(luck))
-    plan = luck.choice(["any time", "between writes", "inside a write", "inside a write"])
-    goal = luck.randint(min(progress(folder), rounds - 1), rounds - 1)
-    delay = luck.uniform(0.0, seconds if plan == "any time" else seconds / rounds)
+    process = started(folder, *more, *engine(generator))
+    plan = generator.choice(["any time", "between writes", "inside a write", "inside a write"])
+    goal = generator.randint(min(progress(folder), rounds - 1), rounds - 1)
+    delay = generator.uniform(0.0, seconds if plan == "any time" else seconds / rounds)
     while plan != "any time" and process.poll() is None and progress(folder) < goal:
         time.sleep(0.001)
     limit = time.monotonic() + delay
@@ -146,20 +146,20 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
     seconds = time.monotonic() - start
     assert code == 0, said
     straight, rounds = whole["fingerprint"], whole["rounds"]
-    luck = random.Random(seed)
+    generator = random.Random(seed)
     runs: list[dict[str, Any]] = []
     kills: list[dict[str, Any]] = []
     while len(runs) < count:
         folder = where / f"run-{len(runs)}"
         hits = []
-        for _ in range(luck.randint(1, 3)):
-            hit = kill_once(folder, luck, seconds, rounds, more)
+        for _ in range(generator.randint(1, 3)):
+            hit = kill_once(folder, generator, seconds, rounds, more)
             if hit is None:
                 break
             hits.append(hit)
         if not hits:
             continue  # it was faster than the kill: that run proves nothing
-        code, fingerprint, said = ended(started(folder, *more, *engine(luck)))
+        code, fingerprint, said = ended(started(folder, *more, *engine(generator)))
         runs.append({"kills": len(hits), "same": fingerprint == straight, "code": code})
         runs[-1] |= {"said": said} if said else {}
         kills += hits
@@ -189,7 +189,7 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> d
     code, found, said = result(started(where / "straight", *more))
     assert code == 0, said
     straight, ready = found["fingerprint"], found["seconds_setup"]
-    luck = random.Random(seed)
+    generator = random.Random(seed)
     runs: list[dict[str, Any]] = []
     kills = 0
     while kills < count:
@@ -197,11 +197,11 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> d
         process = started(folder, *more)
         here = 0
         while process.poll() is None and kills + here < count:
-            time.sleep(luck.uniform(0.0, 2 * ready))
+            time.sleep(generator.uniform(0.0, 2 * ready))
             some = children(process.pid)
             if some:
                 try:
-                    os.kill(luck.choice(some), signal.SIGKILL)
+                    os.kill(generator.choice(some), signal.SIGKILL)
                 except ProcessLookupError:
                     continue
                 here += 1

@@ -87,20 +87,20 @@ def test_at_does_not_depend_on_what_was_drawn():
 
 @pytest.mark.parametrize("step", [1, 1024, 2**40])
 def test_at_is_uniform_over_ids(step):
-    luck = stream(1, "uniform").at(np.arange(20_000) * step)
-    assert luck.min() >= 0
-    assert luck.max() < 1
-    assert stats.kstest(luck, "uniform").pvalue > 1e-3
+    draws = stream(1, "uniform").at(np.arange(20_000) * step)
+    assert draws.min() >= 0
+    assert draws.max() < 1
+    assert stats.kstest(draws, "uniform").pvalue > 1e-3
 
 
 def test_at_is_uniform_over_addresses():
-    luck = [stream(1, "allocate", t).at([17])[0] for t in range(5_000)]
-    assert stats.kstest(luck, "uniform").pvalue > 1e-3
+    draws = [stream(1, "allocate", t).at([17])[0] for t in range(5_000)]
+    assert stats.kstest(draws, "uniform").pvalue > 1e-3
 
 
 def test_at_is_uncorrelated_between_neighbouring_ids_and_addresses():
-    luck = np.stack([stream(1, "allocate", t).at(np.arange(20_000)) for t in range(3)])
-    pairs = [(luck[0, 1:], luck[0, :-1]), (luck[0], luck[1]), (luck[0], luck[2])]
+    draws = np.stack([stream(1, "allocate", t).at(np.arange(20_000)) for t in range(3)])
+    pairs = [(draws[0, 1:], draws[0, :-1]), (draws[0], draws[1]), (draws[0], draws[2])]
     assert min(stats.pearsonr(a, b).pvalue for a, b in pairs) > 1e-3
 
 

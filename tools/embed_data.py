@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name, parts in sorted(made.items()):
             packed = pack(parts)
             (given.out / f"{name}.xz").write_bytes(packed)
-            content = content_hash(Arrays.checked(name, parts))
+            content = content_hash(Arrays.check(name, parts))
             sys.stdout.write(
                 f"{name}.xz: {len(packed):,} bytes, sha256 {hashlib.sha256(packed).hexdigest()}, "
                 f"content {content}\n"

@@ -47,7 +47,7 @@ from chaos.calls.scenarios import (
 )
 from chaos.journal import Journal
 
-__all__ = ["examine", "planned"]
+__all__ = ["examine", "plan_cases"]
 
 
 class Harness:
@@ -138,28 +138,28 @@ def examine(
     return [result["broken"] for result in journal.done.values() if result["broken"]]
 
 
-def planned(
-    names: list[str], each: int | None, luck: random.Random, few: int | None = None
+def plan_cases(
+    names: list[str], each: int | None, generator: random.Random, few: int | None = None
 ) -> list[tuple[int, str]]:
     """Which call fails, and how: every call at least once, and a kill in place of each.
 
     Args:
         names: Of all calls, in their order.
         each: How many failures each call gets; None = all that there are.
-        luck: Decides which.
+        generator: Decides which.
         few: How many calls of each name are taken; None = all.
     """
     places: dict[str, list[int]] = {}
     for number, name in enumerate(names, 1):
         places.setdefault(name, []).append(number)
     if few is not None:
-        places = {name: luck.sample(its, min(few, len(its))) for name, its in places.items()}
+        places = {name: generator.sample(its, min(few, len(its))) for name, its in places.items()}
     chosen = sorted((number, name) for name, its in places.items() for number in its)
     cases = []
     for number, name in chosen:
         ways = list(FAILURES[name])
         if each is not None and len(ways) > each:
-            ways = luck.sample(ways, each)
+            ways = generator.sample(ways, each)
         cases += [(number, how) for how in ways]
         cases.append((number, "kill"))
     return cases
@@ -192,14 +192,14 @@ def main() -> None:
     for scenario in SCENARIOS:
         if given.only and scenario.name not in given.only:
             continue
-        luck = random.Random(given.seed)
+        generator = random.Random(given.seed)
         with tempfile.TemporaryDirectory() as folder:
             harness = Harness(scenario, Path(folder))
             if given.case:
                 broken, outcome = harness.examine(int(given.case[0]), given.case[1])
                 print(harness.names[int(given.case[0]) - 1], outcome, broken, sep="\n")
                 return
-            cases = planned(harness.names, given.each, luck, given.few)
+            cases = plan_cases(harness.names, given.each, generator, given.few)
             journal = _journal(given, harness, cases)
             failures = examine(harness, cases, journal)
         done[scenario.name] = {
@@ -219,8 +219,8 @@ def main() -> None:
 
 def _journal(given: Namespace, harness: Harness, cases: list[tuple[int, str]]) -> Journal:
     """The journal of a scenario: it holds for a commit, its calls and these cases."""
-    planned = hashlib.sha256(json.dumps([harness.names, cases]).encode()).hexdigest()
-    subject = {"commit": commit(), "scenario": harness.scenario.name, "cases": planned}
+    plan_cases = hashlib.sha256(json.dumps([harness.names, cases]).encode()).hexdigest()
+    subject = {"commit": commit(), "scenario": harness.scenario.name, "cases": plan_cases}
     file = given.journal / f"{harness.scenario.name}.jsonl"
     return Journal(None if subject["commit"].endswith("dirty") else file, subject)
 

@@ -26,14 +26,14 @@ import numpy.typing as npt
 from experiments.harness import HOUSE, arguments, date_and_machine
 from mmfl.comparison import read_seeds
 from mmfl.convergence import (
-    Course,
     Logistic,
     Problem,
     Quadratic,
+    RunTrace,
     Sample,
     Setting,
-    Walk,
-    gathered,
+    Trajectory,
+    collect_courses,
     walk,
 )
 from mmfl.report.figures import Panel, save_bounds
@@ -131,7 +131,7 @@ def special() -> dict[str, Setting]:
     }
 
 
-Found = dict[str, dict[str, Course]]
+Found = dict[str, dict[str, Trajectory]]
 
 
 def run(settings: Mapping[str, Setting], seeds: Sequence[int], workers: int) -> Found:
@@ -141,8 +141,8 @@ def run(settings: Mapping[str, Setting], seeds: Sequence[int], workers: int) -> 
         for name, setting in settings.items():
             started = time.perf_counter()
             own = [seed + 1000 * k for k in range(REPEATED.get(name, 1)) for seed in seeds]
-            walks: list[dict[str, Walk]] = list(pool.map(walk, [setting] * len(own), own))
-            found[name] = gathered(setting, walks)
+            walks: list[dict[str, RunTrace]] = list(pool.map(walk, [setting] * len(own), own))
+            found[name] = collect_courses(setting, walks)
             sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
     return found
 
@@ -161,14 +161,14 @@ def worst(measured: Sample, bound: npt.NDArray[Any]) -> dict[str, float]:
     }
 
 
-def drift(course: Course) -> float:
+def drift(course: Trajectory) -> float:
     """The share of 32 tau^2 G^2 in the corrected corollary at T."""
     c = course.constants
     part = 128.0 * c.L * (c.tau * c.G) ** 2 / (3.0 * c.rho_lo * c.mu**2) / (course.T + c.offset)
     return part / float(course.corrected[-1])
 
 
-def numbers(setting: Setting, task: str, course: Course) -> dict[str, Any]:
+def numbers(setting: Setting, task: str, course: Trajectory) -> dict[str, Any]:
     """What is written down of a task."""
     bounds = {
         "corrected": course.corrected,

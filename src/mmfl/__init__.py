@@ -27,7 +27,7 @@ _HOMES = {
     "Rounds": "mmfl.loop.loop",
     "Run": "mmfl.runs.result",
     "compare": "mmfl.comparison.comparison",
-    "plan": "mmfl.planning.whatif",
+    "plan": "mmfl.planning.predict",
     "rounds": "mmfl.loop.loop",
     "run": "mmfl.runs.runner",
 }

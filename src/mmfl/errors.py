@@ -4,12 +4,12 @@
     ├── InputError              a value from outside breaks a rule (also a ValueError)
     │   ├── ConfigError         ... in an experiment file or a ``--set``
     │   ├── DataError           ... in a data set or in the way it is partitioned
-    │   └── NobodyError         ... and leaves no client that could train anything
+    │   └── NoClientsError      ... and leaves no client that could train anything
     ├── EngineError             the engine that trains the models failed
     ├── FetchError              a data set could not be fetched: network, disk, npm
     ├── ResourceError           the machine has too little memory for the experiment
     ├── StoreError              a run directory cannot be written or read
-    └── SweepError              some runs of a comparison failed; the others are finished
+    └── ComparisonError         some runs of a comparison failed; the others are finished
 
 `MmflWarning` is the category of all warnings, which are also one sentence. A bad *client* raises
 nothing: it becomes a `mmfl.exchange.ClientFailure` and costs that client its turn.
@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable
 
 __all__ = [
+    "ComparisonError",
     "ConfigError",
     "DataError",
     "EngineError",
@@ -29,10 +30,9 @@ __all__ = [
     "InputError",
     "MmflError",
     "MmflWarning",
-    "NobodyError",
+    "NoClientsError",
     "ResourceError",
     "StoreError",
-    "SweepError",
     "did_you_mean",
     "one_line",
     "plural",
@@ -99,7 +99,7 @@ class DataError(InputError):
     """A data set is missing or malformed, or cannot be partitioned as asked."""
 
 
-class NobodyError(InputError):
+class NoClientsError(InputError):
     """No client is left to train: none holds data, or is recruited, or is ever active."""
 
 
@@ -119,7 +119,7 @@ class StoreError(MmflError):
     """A run directory cannot be written or read."""
 
 
-class SweepError(MmflError):
+class ComparisonError(MmflError):
     """Some runs of a comparison failed; the others are finished and stored."""
 
 

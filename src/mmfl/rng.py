@@ -45,7 +45,7 @@ class Stream(np.random.Generator):
         low, high = self._key
         asked = np.asarray(ids)
         flat = asked.reshape(-1)
-        luck = np.empty(flat.shape)
+        draws = np.empty(flat.shape)
         for start in range(0, len(flat), _BLOCK):
             some = slice(start, start + _BLOCK)
             z = flat[some].astype(np.uint64)
@@ -55,8 +55,8 @@ class Stream(np.random.Generator):
             z ^= high
             _mix(z)
             z >>= np.uint64(11)
-            np.multiply(z, 2.0**-53, out=luck[some])
-        return luck.reshape(asked.shape)
+            np.multiply(z, 2.0**-53, out=draws[some])
+        return draws.reshape(asked.shape)
 
     def torch_seed(self) -> int:
         """A 63-bit seed for torch's own generator, fixed by the address."""

@@ -129,9 +129,9 @@ def test_noise_leaves_the_prior_its_weight(make_view):
 
     def found(noise):
         f, state = 0.9, None
-        luck = np.random.default_rng(3).normal(0, noise, 11)
+        noises = np.random.default_rng(3).normal(0, noise, 11)
         for t in range(11):
-            view = make_view(np.ones((1 + t % 4, 1)), [max(f + luck[t], 0.0)], tasks=("ant",))
+            view = make_view(np.ones((1 + t % 4, 1)), [max(f + noises[t], 0.0)], tasks=("ant",))
             _, state = EqualBounds().allocate(view, state, rng=stream(t))
             f = 0.7 * f + 0.1 / (1 + t % 4)
         return EqualBounds().constants(state)["ant"][0]

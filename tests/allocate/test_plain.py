@@ -29,14 +29,14 @@ def may_train(view, row):
 
 
 def independent(rule, view, rng):
-    """Each client: the first of its tasks at which the running sum of p passes its luck."""
+    """Each client: the first of its tasks at which the running sum of p passes its draw."""
     for row, client in enumerate(view.clients.tolist()):
         columns = may_train(view, row)
         if columns:
             p = chances(rule, view, columns)
-            luck = rng.at([client])[0]
+            draw = rng.at([client])[0]
             possible = [i for i in range(len(p)) if p[i] > 0]
-            passed = [i for i in possible if np.cumsum(p)[i] > luck]
+            passed = [i for i in possible if np.cumsum(p)[i] > draw]
             i = (passed or possible[-1:])[0]
             yield client, columns[i], p[i]
 
@@ -49,7 +49,7 @@ def rank(view, columns):
 
 
 def stratified(rule, view, rng):
-    """Each pattern's clients in the order of their luck, cut up by the rounded counts."""
+    """Each pattern's clients in the order of their draws, cut up by the rounded counts."""
     groups = {}
     for row in range(len(view.clients)):
         if columns := may_train(view, row):
@@ -65,8 +65,8 @@ def stratified(rule, view, rng):
     found = []
     for g, columns in enumerate(patterns):
         p = chances(rule, view, list(columns))
-        luck = rng.at(view.clients)
-        shuffled = sorted(groups[columns], key=lambda row: luck[row])
+        draws = rng.at(view.clients)
+        shuffled = sorted(groups[columns], key=lambda row: draws[row])
         ends = accumulate((counts[g, by_name.index(s)] for s in columns), initial=0)
         for (start, end), s, share in zip(pairwise(ends), columns, p, strict=True):
             found += [(int(view.clients[row]), s, share) for row in shuffled[start:end]]
@@ -138,7 +138,7 @@ def test_a_rule_is_its_plain_loop(make_view, rule, plain, fields, seed):
 
 
 class Coarse:
-    """A stream in which many clients have the same luck."""
+    """A stream in which many clients have the same draw."""
 
     def __init__(self, values):
         self.values = values

@@ -69,11 +69,11 @@ class Constant:
         return self.value
 
 
-@pytest.mark.parametrize("luck", [0.0, 1 - 2.0**-53])
+@pytest.mark.parametrize("draw", [0.0, 1 - 2.0**-53])
 @pytest.mark.parametrize("tiny", [1e-6, 1.1e-9, 0.9e-9, 2e-10, 1e-16])
-def test_round_counts_never_leaves_the_bounds_by_bad_luck(luck, tiny):
+def test_round_counts_never_leaves_the_bounds_by_bad_luck(draw, tiny):
     expected = np.array([[1 - 2 * tiny, tiny, tiny], [2 - 2 * tiny, tiny, tiny]])
-    counts = round_counts(expected, rng=Constant(luck))
+    counts = round_counts(expected, rng=Constant(draw))
     assert counts.sum(axis=1).tolist() == [1, 2]
     assert (counts >= 0).all()
     assert (np.abs(counts - expected) <= 1).all()

@@ -212,7 +212,7 @@ def test_more_than_64_tasks(make_view, sampling):
     assert eligible[got.clients, got.tasks].all()
 
 
-class Luck:
+class SameDraw:
     """A stream that gives every client the same number."""
 
     def __init__(self, value):
@@ -222,13 +222,13 @@ class Luck:
         return np.full(len(ids), self.value)
 
 
-@pytest.mark.parametrize("luck", [0.0, 1 - 2.0**-53])
+@pytest.mark.parametrize("draw", [0.0, 1 - 2.0**-53])
 @pytest.mark.parametrize("S", [3, 10, 49])
-def test_bad_luck_never_draws_an_impossible_task(make_view, luck, S):
+def test_bad_luck_never_draws_an_impossible_task(make_view, draw, S):
     f = np.ones(S + 2)
     f[[0, -1]] = 0.0
-    got = FedFair().allocate(make_view(np.ones((3, S + 2)), f), None, rng=Luck(luck))[0]
-    assert set(got.tasks) == {1 if luck == 0 else S}
+    got = FedFair().allocate(make_view(np.ones((3, S + 2)), f), None, rng=SameDraw(draw))[0]
+    assert set(got.tasks) == {1 if draw == 0 else S}
 
 
 def most_slots(eligible, level):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from mmfl.report import thinned
+from mmfl.report import thin
 
 BIDS = """client,digits,fashion
 anna,0.25,0.40
@@ -125,10 +125,10 @@ def test_names_are_no_markup_and_cannot_speak_to_the_terminal(call, tmp_path):
 
 
 def test_budgets_are_thinned_to_round_ones():
-    assert thinned([float(b) for b in range(1, 61)], 12) == [5.0 * k for k in range(1, 13)]
-    assert thinned([1.0, 2.0], 12) == [1.0, 2.0]
+    assert thin([float(b) for b in range(1, 61)], 12) == [5.0 * k for k in range(1, 13)]
+    assert thin([1.0, 2.0], 12) == [1.0, 2.0]
     odd = [0.37 + 0.0137 * k for k in range(100)]
-    found = thinned(odd, 12)
+    found = thin(odd, 12)
     assert found[0] == odd[0]
     assert found[-1] == odd[-1]
     assert len(set(found)) == 12

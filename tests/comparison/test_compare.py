@@ -14,7 +14,7 @@ import pytest
 import mmfl
 from mmfl import Experiment
 from mmfl.comparison import Comparison, compare, read_vary
-from mmfl.errors import EngineError, InputError, MmflError, StoreError, SweepError
+from mmfl.errors import ComparisonError, EngineError, InputError, MmflError, StoreError
 from mmfl.experiment import ENGINES
 from mmfl.runs.directory.lock import LEASE, Lease
 from mmfl.runs.directory.mark import write_mark
@@ -187,7 +187,7 @@ def test_a_run_of_another_process_counts_as_failed_and_the_others_are_done():
     with closing(Lease(folder).take()):
         before = snapshot(folder)
         plan = Comparison({"x": made()}, [0, 1], "out")
-        message = one_line(SweepError, lambda: list(plan.go(1)))
+        message = one_line(ComparisonError, lambda: list(plan.go(1)))
         assert snapshot(folder) == before
     said = "x, seed 0: 'out/x/seed-0' is in use by another process"
     assert message == f"1 of 2 runs failed: {said}"
@@ -204,7 +204,7 @@ def test_what_another_process_has_done_meanwhile_is_not_deleted(status):
     with closing(Lease(Path("out/x/seed-0")).take()):
         before = snapshot(Path("out"))
         if status == "running":
-            assert "another process" in one_line(SweepError, lambda: list(plan.go()))
+            assert "another process" in one_line(ComparisonError, lambda: list(plan.go()))
         else:
             assert [record for _, record in plan.go()] == [None]
         assert snapshot(Path("out")) == before
@@ -246,12 +246,14 @@ def test_a_damaged_run_counts_as_failed_is_left_alone_and_the_others_are_run(dam
     assert set(plan.failed) == {("x", 0)}
     assert [run.missing for run in plan.runs] == [False, True, True, True]
     assert plan.todo == 3 * made().rounds
-    message = one_line(SweepError, lambda: list(plan.go()))
+    message = one_line(ComparisonError, lambda: list(plan.go()))
     assert message.startswith("1 of 4 runs failed: x, seed 0: ")
     assert message.endswith("; it is left unchanged")
     assert {name: list(runs) for name, runs in plan.results().items()} == {"x": [1], "y": [0, 1]}
     assert snapshot(folder) == before
-    assert one_line(SweepError, lambda: compare({"x": made()}, [0, 1], "out")).startswith("1 of 2")
+    assert one_line(ComparisonError, lambda: compare({"x": made()}, [0, 1], "out")).startswith(
+        "1 of 2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -361,8 +363,8 @@ def test_a_folder_that_was_left_in_its_first_moment_is_used_again():
     (folder / "experiment.toml").write_bytes(first["experiment.toml"])
     lease = Lease(folder).take()  # as a process has that has only just begun
     busy = "'out/x/seed-0' is in use by another process"
-    assert busy in one_line(SweepError, lambda: compare({"x": made()}, [0], "out"))
+    assert busy in one_line(ComparisonError, lambda: compare({"x": made()}, [0], "out"))
     sqlite3.connect(folder / "run.sqlite").execute("PRAGMA user_version = 1").close()
-    assert busy in one_line(SweepError, lambda: compare({"x": made()}, [0], "out"))
+    assert busy in one_line(ComparisonError, lambda: compare({"x": made()}, [0], "out"))
     lease.close()
     assert compare({"x": made()}, [0], "out")["x"][0].status == "finished"

@@ -18,8 +18,8 @@ import mmfl
 from mmfl import Experiment
 from mmfl.comparison import Comparison, compare
 from mmfl.comparison.pool import in_order
-from mmfl.errors import InputError, MmflError, MmflWarning, ResourceError, SweepError
-from mmfl.runs import clear_beginning
+from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning, ResourceError
+from mmfl.runs import clear_unfinished
 from mmfl.runs.directory.mark import write_mark
 from mmfl.system.memory import Memory
 from support.experiments import write_small
@@ -174,7 +174,7 @@ def test_a_process_that_is_killed_between_two_runs_is_replaced_and_blamed_on_non
 def test_a_run_that_costs_three_processes_is_given_up(how, lives, end, monkeypatch):
     monkeypatch.setattr("mmfl.comparison.pool.LIVES", lives)
     given = {"calm": made(), "x": trouble(how)}
-    message = one_line(SweepError, lambda: compare(given, [0, 1], "out", jobs=2))
+    message = one_line(ComparisonError, lambda: compare(given, [0, 1], "out", jobs=2))
     whose = [f"x, seed {s}: its process died {lives} times; the last one {end}" for s in (0, 1)]
     assert message in [f"2 of 4 runs failed: {'; '.join(said)}" for said in (whose, whose[::-1])]
     assert [mmfl.Run.load(f"out/calm/seed-{s}").status for s in (0, 1)] == ["finished"] * 2
@@ -188,14 +188,14 @@ def test_what_a_process_left_that_died_in_its_first_moment_is_not_in_the_way():
     write_mark(folder, first)
     (folder / "experiment.toml").write_bytes(first["experiment.toml"])
     sqlite3.connect(folder / "run.sqlite").close()
-    clear_beginning(folder)
+    clear_unfinished(folder)
     assert not folder.exists()
-    clear_beginning(folder)
+    clear_unfinished(folder)
     run = compare({"x": made()}, [0], "out", jobs=1)["x"][0]
-    clear_beginning(folder)
+    clear_unfinished(folder)
     assert mmfl.Run.load(folder) == run
     (folder.parent / "thesis.txt").touch()
-    clear_beginning(folder.parent)
+    clear_unfinished(folder.parent)
     assert folder.exists()
 
 
@@ -213,7 +213,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_finished(jobs, how, said):
     given = {"bad": trouble(how), "calm": made()}
     plan = Comparison(given, [0, 1], "out")
     events = []
-    with pytest.raises(SweepError) as caught:
+    with pytest.raises(ComparisonError) as caught:
         events.extend((run.name, event) for run, event in plan.go(jobs))
     whose = [f"bad, seed {seed}: {said}" for seed in (0, 1)]
     assert _without_place(caught.value) in [
@@ -235,7 +235,7 @@ def test_after_a_run_that_fails_the_next_one_gets_another_engine(monkeypatch):
     monkeypatch.setattr(
         Quick, "open", lambda *args, **given: opened.append(real(*args, **given)) or opened[-1]
     )
-    with pytest.raises(SweepError):
+    with pytest.raises(ComparisonError):
         compare({"bad": trouble("refuses"), "calm": made()}, [0], "out", jobs=1)
     assert len(opened) == 2
 
@@ -263,7 +263,7 @@ def test_a_mistake_in_a_later_variant_is_found_before_any_is_run():
 
 def test_an_error_that_is_none_of_ours_comes_with_its_traceback():
     given = {"x": made("engine.kind=support.sweeping:Broken")}
-    with pytest.raises(SweepError, match=r"x, seed .: TypeError: math.sqrt") as caught:
+    with pytest.raises(ComparisonError, match=r"x, seed .: TypeError: math.sqrt") as caught:
         compare(given, [0, 1], "out", jobs=2)
     assert "return (self.turn(job, " in "".join(caught.value.__notes__)
 

@@ -15,7 +15,7 @@ N, C = 12, 3
 
 def arrays(y, x=None) -> Arrays:
     x = np.random.default_rng(1).integers(0, 256, (N, 6, 6, 2), np.uint8) if x is None else x
-    return Arrays.checked("it", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
+    return Arrays.check("it", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
 
 
 def sample(targets: str) -> tuple[Arrays, torch.Tensor]:

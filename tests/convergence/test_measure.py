@@ -9,7 +9,15 @@ import pytest
 
 import mmfl
 from mmfl.allocate import allocation_probabilities
-from mmfl.convergence import Course, Quadratic, Setting, Walk, gathered, measure, walk
+from mmfl.convergence import (
+    Quadratic,
+    RunTrace,
+    Setting,
+    Trajectory,
+    collect_courses,
+    measure,
+    walk,
+)
 from mmfl.errors import InputError
 from support import convex
 from support.pages import blocks
@@ -22,7 +30,7 @@ def setting() -> Setting:
 
 
 @pytest.fixture(scope="module")
-def found(setting: Setting) -> dict[str, Course]:
+def found(setting: Setting) -> dict[str, Trajectory]:
     return measure(setting, range(4))
 
 
@@ -151,8 +159,8 @@ def test_the_theorem_by_rounds_fails_where_a_round_has_many_steps():
         square = left**2 * square + left * (1 - left) * mean + (1 - left) ** 2 / 2
         mean = left * mean + (1 - left) / 2
         distance.append(square - 2 * 0.01 * mean + 0.01**2)
-    still = Walk(np.zeros(T + 1), np.zeros(T + 1), np.arange(T), np.arange(T), T)
-    course = Course(skewed(T).constants("skewed"), True, T, [still] * 2)
+    still = RunTrace(np.zeros(T + 1), np.zeros(T + 1), np.arange(T), np.arange(T), T)
+    course = Trajectory(skewed(T).constants("skewed"), True, T, [still] * 2)
     by_rounds, by_steps = (bound * 2 / 1e4 for bound in (course.recursion, course.by_steps))
     assert distance[-1] > 1.5 * by_rounds[-1]
     assert (distance < by_steps + 1e-12).all()
@@ -178,21 +186,21 @@ def test_a_task_that_never_trains_keeps_its_start():
     setting = Setting(tasks={"poor": poor, "rich": rich}, alpha=9.0, rounds=6)
     runs = [walk(setting, seed) for seed in range(8)]
     idle = [run for run in runs if not len(run["poor"].when)][:2]  # unless in round 1, at random
-    course = gathered(setting, idle)["poor"]
+    course = collect_courses(setting, idle)["poor"]
     assert (course.T, course.clients, course.idle) == (0, 0.0, 1.0)
     assert course.error.mean.tolist() == [poor.error(poor.first)]
     assert course.by_round.mean.tolist() == [poor.error(poor.first)] * 7
     assert len(course.corrected) == len(course.recursion) == len(course.as_printed) == 1
-    assert gathered(setting, idle)["rich"].idle == 0.0
+    assert collect_courses(setting, idle)["rich"].idle == 0.0
 
 
 def test_only_as_many_rounds_are_shown_as_every_seed_has(setting):
     runs = [walk(setting, seed) for seed in range(2)]
-    course = gathered(setting, runs)["wild"]
+    course = collect_courses(setting, runs)["wild"]
     assert course.T == setting.T < min(len(run["wild"].when) for run in runs)
     assert course.error.rows.shape == (2, setting.T + 1)
     short = [walk(dataclasses.replace(setting, rounds=20), seed) for seed in range(2)]
-    mild = gathered(setting, short)["mild"]
+    mild = collect_courses(setting, short)["mild"]
     assert mild.T == min(len(run["mild"].when) for run in short) < 20
     np.testing.assert_allclose(
         course.error.standard_error, np.abs(np.diff(course.error.rows, axis=0)[0]) / 2

@@ -22,7 +22,7 @@ def parts(**changes):
 
 
 def checked(**changes) -> Arrays:
-    return Arrays.checked("it", parts(**changes))
+    return Arrays.check("it", parts(**changes))
 
 
 def refused(**changes) -> str:
@@ -149,7 +149,7 @@ def test_clients_pairs_are_joined_in_order_and_their_numbers_are_groups(sizes):
         for n, end in zip(sizes, ends, strict=True)
     ]
     given_ = parts(clients=clients, x_train=None, y_train=None, x_test=x[:1], y_test=y[:1])
-    found = Arrays.checked("it", given_)
+    found = Arrays.check("it", given_)
     assert found.x_train.dtype == np.uint8
     assert np.array_equal(found.x_train, x)
     assert np.array_equal(found.y_train, y)

@@ -19,7 +19,7 @@ SHAPES = {"table": (5,), "grey": (4, 6), "colour": (4, 6, 3)}
 def arrays(x) -> Arrays:
     x = np.asarray(x)
     y = np.arange(len(x)) % 2
-    return Arrays.checked("it", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
+    return Arrays.check("it", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
 
 
 def drawn(shape, dtype, size=400):

@@ -92,8 +92,8 @@ def crowd(rng, clients, active):
     """A round's turns, as the loop tells them: task after task, each by ascending client."""
     who = np.sort(rng.choice(clients, active, replace=False)).tolist()
     what = rng.integers(0, len(TASKS), active).tolist()
-    luck = rng.random((2, active)).tolist()
-    return sorted(zip(who, [TASKS[s] for s in what], *luck, strict=True), key=lambda turn: turn[1])
+    draws = rng.random((2, active)).tolist()
+    return sorted(zip(who, [TASKS[s] for s in what], *draws, strict=True), key=lambda turn: turn[1])
 
 
 def test_long_histories_of_many_clients():

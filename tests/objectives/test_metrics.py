@@ -20,7 +20,7 @@ from support.helpers import one_line
 pytestmark = pytest.mark.usefixtures("imports")
 
 G = np.random.default_rng(0)
-CLASSES = Arrays.checked(
+CLASSES = Arrays.check(
     "it", {"x_train": np.zeros((50, 1)), "y_train": np.arange(50) % 4,
            "x_test": np.zeros((2, 1)), "y_test": [0, 1]},
 )  # fmt: skip
@@ -28,7 +28,7 @@ CLASSES = Arrays.checked(
 
 def real(y) -> Arrays:
     x = np.zeros((len(y), 1))
-    return Arrays.checked("it", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
+    return Arrays.check("it", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
 
 
 def values(metric, outputs, targets, data, loss="mse"):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mmfl.errors import MmflWarning, StoreError
-from mmfl.runs import lives
+from mmfl.runs import is_owned
 from mmfl.runs.directory import lock
 from mmfl.runs.directory.lock import Lease
 from mmfl.system.calls import intercept
@@ -65,14 +65,14 @@ def change(folder: Path, **changes: object) -> None:
 
 
 def test_a_folder_has_one_owner_at_a_time(folder):
-    assert not lives(folder)
+    assert not is_owned(folder)
     first = Lease(folder).take()
-    assert lives(folder)
+    assert is_owned(folder)
     assert "is in use by another process" in one_line(StoreError, lambda: Lease(folder))
     first.check()
     first.close()
     first.close()
-    assert not lives(folder)
+    assert not is_owned(folder)
     second = Lease(folder).take()
     assert (first.epoch, second.epoch) == (1, 2)
     assert [path.name for path in folder.iterdir()] == ["lease-00000002.json"]
@@ -82,11 +82,11 @@ def test_a_folder_has_one_owner_at_a_time(folder):
 def test_a_killed_owner_is_replaced_at_once_whatever_its_process_number_says(folder):
     process = own_elsewhere(folder)
     one_line(StoreError, lambda: Lease(folder))
-    assert lives(folder)
+    assert is_owned(folder)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     change(folder, pid=os.getpid())  # as in containers, where everybody is process 1
-    assert not lives(folder)
+    assert not is_owned(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lease = Lease(folder).take()
@@ -101,16 +101,16 @@ def test_readers_at_the_same_time_do_not_take_each_other_for_an_owner(folder):
         result = function(*args, **options)
         if name == "lock":
             with intercept(lambda name, function, args, options: function(*args, **options)):
-                seen.append(lives(folder))
+                seen.append(is_owned(folder))
         return result
 
     Lease(folder).take().close()
     with intercept(read_meanwhile):
-        seen.append(lives(folder))
+        seen.append(is_owned(folder))
     assert seen == [False, False]
     owner = Lease(folder).take()
     with intercept(read_meanwhile):
-        assert lives(folder)
+        assert is_owned(folder)
     owner.close()
 
 
@@ -118,7 +118,7 @@ def test_an_owner_that_is_asleep_is_not_dead(folder):
     process = own_elsewhere(folder)
     process.send_signal(signal.SIGSTOP)
     try:
-        assert lives(folder)
+        assert is_owned(folder)
         one_line(StoreError, lambda: Lease(folder))
     finally:
         process.kill()
@@ -136,7 +136,7 @@ def without_locks(name, function, args, options):
 def test_without_locks_the_heartbeat_decides(folder):
     with intercept(without_locks):
         first = Lease(folder).take()
-        assert lives(folder)
+        assert is_owned(folder)
         with pytest.warns(MmflWarning, match="waiting up to 0.5 s"):
             said = one_line(StoreError, lambda: Lease(folder))
         assert f"is in use by process {os.getpid()}" in said
@@ -195,7 +195,7 @@ def test_an_owner_on_another_machine_is_refused_while_it_beats_and_replaced_when
     heart = threading.Thread(target=beat)
     heart.start()
     try:
-        assert lives(folder)
+        assert is_owned(folder)
         with pytest.warns(MmflWarning):
             one_line(StoreError, lambda: Lease(folder))
     finally:
@@ -210,16 +210,16 @@ def test_an_owner_on_another_machine_is_refused_while_it_beats_and_replaced_when
 def test_a_lease_of_another_machine_that_is_old_belongs_to_nobody(folder):
     Lease(folder).take().close()
     change(folder, released=False, boot="another machine's")
-    assert lives(folder)
+    assert is_owned(folder)
     (path,) = folder.glob("lease-*")
     os.utime(path, (1, 1))
-    assert not lives(folder)
+    assert not is_owned(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff" * 50, b"{}" + b" " * 5000])
 def test_a_damaged_lease_belongs_to_nobody(folder, content):
     (folder / "lease-00000007.json").write_bytes(content)
-    assert not lives(folder)
+    assert not is_owned(folder)
     lease = Lease(folder).take()
     assert lease.epoch == 8
     lease.close()
@@ -259,7 +259,7 @@ def test_a_lease_is_closed_whatever_fails_while_it_is_released(tmp_path, call):
     with intercept(fail):
         lease.close()
     assert len(set(os.listdir("/proc/self/fd"))) == len(opened) - 2
-    assert not lives(tmp_path) or call == "pwrite"  # its last word is missing: see `PATIENCE`
+    assert not is_owned(tmp_path) or call == "pwrite"  # its last word is missing: see `PATIENCE`
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_a_disk_that_fails_is_not_taken_for_a_folder_that_was_moved(folder):
 def test_a_file_of_another_sort_in_the_place_of_a_lease_is_no_owner_and_stays(tmp_path):
     theirs = tmp_path / "lease-00000001.json"
     theirs.write_text('{"tenant": "mine"}')
-    assert not lives(tmp_path)
+    assert not is_owned(tmp_path)
     Lease(tmp_path).take().close()
     assert theirs.read_text() == '{"tenant": "mine"}'
 
@@ -310,4 +310,4 @@ def test_a_lease_from_the_future_belongs_to_nobody(tmp_path):
     record = json.loads(path.read_text()) | {"released": False, "boot": "another"}
     path.write_text(json.dumps(record))
     os.utime(path, (4e9, 4e9))
-    assert not lives(tmp_path)
+    assert not is_owned(tmp_path)

@@ -15,7 +15,7 @@ from mmfl import Experiment, Run
 from mmfl.comparison import compare
 from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Checkpoints
-from mmfl.runs import RunStore, clear_beginning, stored_rounds
+from mmfl.runs import RunStore, clear_unfinished, stored_rounds
 from mmfl.runs.directory.mark import MARK, is_marked, read_mark
 from mmfl.runs.resume import find_resumable
 from mmfl.system.calls import intercept
@@ -45,7 +45,7 @@ def test_a_folder_of_the_users_is_refused_and_left_alone(small, names):
     before = snapshot("mine")
     assert "'mine'" in one_line(StoreError, lambda: mmfl.run(small, "mine", resume=True))
     assert snapshot("mine") == before
-    clear_beginning(Path("mine"))
+    clear_unfinished(Path("mine"))
     assert snapshot("mine") == before
 
 
@@ -65,7 +65,7 @@ def test_an_empty_folder_of_the_users_stays(small):
     missing = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.dataset=nowhere"])
     with pytest.raises(mmfl.errors.MmflError):
         mmfl.run(missing, "mine", resume=True)
-    clear_beginning(Path("mine"))
+    clear_unfinished(Path("mine"))
     assert Path("mine").is_dir()
     assert mmfl.run(small, "mine", resume=True).status == "finished"
 
@@ -101,8 +101,8 @@ def test_killed_at_any_call_while_it_is_made_the_folder_is_ours_and_starts_over(
         again = Path(f"again-{stop}")
         if folder.exists() and stop % 12 == 0:
             shutil.copytree(folder, again)
-            killed(stop // 12 % 5, lambda: clear_beginning(again))  # noqa: B023  # while it is cleared
-            clear_beginning(again)
+            killed(stop // 12 % 5, lambda: clear_unfinished(again))  # noqa: B023  # while it is cleared
+            clear_unfinished(again)
             assert not again.exists() or not is_marked(again) or Run.load(again).rounds == 0
         found = find_resumable(folder, small)
         if found is None:

@@ -18,7 +18,7 @@ import mmfl
 from mmfl import Run
 from mmfl.allocate import Uniform
 from mmfl.errors import MmflWarning, StoreError
-from mmfl.runs import RunStore, clear_beginning, database, lives, stored_rounds
+from mmfl.runs import RunStore, clear_unfinished, database, is_owned, stored_rounds
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import read_mark, remove_beginning, write_mark
 from mmfl.system.calls import intercept
@@ -100,7 +100,7 @@ import os, sys
 from pathlib import Path
 from mmfl import Experiment, Run
 from mmfl.errors import StoreError
-from mmfl.runs import lives, stored_rounds
+from mmfl.runs import is_owned, stored_rounds
 experiment = Experiment.from_toml(Path("small.toml").read_text())
 ended, end = os.pipe()
 with stored_rounds(experiment, "run") as rounds:
@@ -125,9 +125,9 @@ with stored_rounds(experiment, "run") as rounds:
         os.close(end)
         os.read(ended, 1)  # until the other end is closed
         os._exit(0)
-    assert lives(Path("run"))
+    assert is_owned(Path("run"))
     assert len(list(rounds)) == 2
-assert not lives(Path("run")), "the second child holds the lock"
+assert not is_owned(Path("run")), "the second child holds the lock"
 os.close(end)
 os.waitpid(waits, 0)
 print(os.getpid(), Run.load("run").fingerprint)
@@ -156,7 +156,7 @@ def test_what_a_forked_process_has_of_a_store_does_nothing(small, monkeypatch):
         assert store.inherited
     assert "reason" not in store.meta()
     store.close()
-    assert not lives(Path("run"))
+    assert not is_owned(Path("run"))
 
 
 def test_a_beginning_that_another_process_owns_is_not_cleared():
@@ -165,9 +165,9 @@ def test_a_beginning_that_another_process_owns_is_not_cleared():
     write_mark(folder, FIRST)
     with closing(Lease(folder).take()):
         before = sorted(os.listdir(folder))
-        clear_beginning(folder)
+        clear_unfinished(folder)
         assert sorted(os.listdir(folder)) == before
-    clear_beginning(folder)
+    clear_unfinished(folder)
     assert not folder.exists()
 
 
@@ -178,7 +178,7 @@ def test_a_beginning_with_a_file_of_the_users_stays_as_it_is(small, how):
     write_mark(folder, FIRST)
     (folder / "experiment.toml").write_text("rounds = 2  # mine")
     acts = {
-        "cleared": lambda: clear_beginning(folder),
+        "cleared": lambda: clear_unfinished(folder),
         "resumed": lambda: mmfl.run(small, folder, resume=True),
     }
     assert "was not written by mmfl" in one_line(StoreError, acts[how])

@@ -139,7 +139,7 @@ def tiny(address: str, *, npm: bool = False) -> Entry:
         classes=3,
         licence="none stated",
         citation="nobody",
-        content=content_hash(Arrays.checked("tiny", PARTS)),
+        content=content_hash(Arrays.check("tiny", PARTS)),
         published=Published(
             tuple(remote(name, address) for name in FILES), formats.idx_in_gz, package
         ),

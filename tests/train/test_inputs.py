@@ -20,7 +20,7 @@ ROWS = np.array([3, 1, 12])
 
 def inputs(x, normalize=Unscaled(), augment=Augment()) -> Inputs:  # noqa: B008
     y = np.arange(len(x))
-    data = Arrays.checked("it", {"x_train": x, "y_train": y, "x_test": x[::-1], "y_test": y})
+    data = Arrays.check("it", {"x_train": x, "y_train": y, "x_test": x[::-1], "y_test": y})
     return Inputs(data, normalize, augment)
 
 
@@ -52,7 +52,7 @@ def test_tokens_are_given_as_they_are():
 @pytest.mark.parametrize("normalize", [Standard(), Half(), Given(mean=[0.1, 0.2, 0.3], std=0.5)])
 def test_scaling_is_by_channel_in_training_and_in_tests(normalize, dtype):
     made = inputs(COLOUR.astype(dtype), normalize)
-    data = Arrays.checked(
+    data = Arrays.check(
         "it", {"x_train": COLOUR.astype(dtype), "y_train": np.arange(20),
                "x_test": COLOUR.astype(dtype), "y_test": np.arange(20)},
     )  # fmt: skip
@@ -109,7 +109,7 @@ def test_channels_last_is_left_to_networks_that_bear_it():
     assert all(bears_channels_last(conv(*c)) for c in ((8, 1, 2), (4, 1, 1), (4, 3, 2)))
     assert not any(bears_channels_last(conv(*c)) for c in ((4, 1, 2), (8, 1, 2, 8)))
     x = COLOUR[..., :1]
-    data = Arrays.checked("it", {"x_train": x, "y_train": np.arange(20), "x_test": x, "y_test": np.arange(20)})  # fmt: skip # noqa: E501
+    data = Arrays.check("it", {"x_train": x, "y_train": np.arange(20), "x_test": x, "y_test": np.arange(20)})  # fmt: skip # noqa: E501
     for last in (True, False):
         found, _ = Inputs(data, Unscaled(), Augment(), channels_last=last).train(ROWS)
         assert (found.stride(1) == 1) == last

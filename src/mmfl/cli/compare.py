@@ -26,7 +26,7 @@ from mmfl.cli.options import (
 from mmfl.cli.output import check_figure
 from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
-from mmfl.errors import ConfigError, InputError, SweepError
+from mmfl.errors import ComparisonError, ConfigError, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -199,7 +199,7 @@ def _find_folder(plan: Callable[[Path], Comparison], name: str) -> Comparison:
 
 def _go(
     comparison: Comparison, console: Console, jobs: Jobs, note: Callable[[], None]
-) -> SweepError | None:
+) -> ComparisonError | None:
     """Run what is missing, and show how far it is; what is to be said of runs that failed.
 
     Args:
@@ -226,7 +226,7 @@ def _go(
                     noted = True
                     note()
                 view.show(run, event)
-        except SweepError as error:
+        except ComparisonError as error:
             return error
     return None
 

@@ -30,7 +30,7 @@ from mmfl.comparison.planned import (
 )
 from mmfl.comparison.pool import Jobs, jobs_for, sweep
 from mmfl.comparison.series import Series
-from mmfl.errors import InputError, MmflError, MmflWarning, SweepError
+from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning
 from mmfl.experiment import Experiment, check_experiment, hash_own_code
 from mmfl.objectives import METRICS
 from mmfl.runs import (
@@ -38,11 +38,11 @@ from mmfl.runs import (
     Run,
     changed_code,
     check_folder,
+    describe_mix,
     environment_now,
+    find_mixed_setups,
     is_marked,
     made_with,
-    mixed,
-    mixture,
 )
 from mmfl.system.files import exists, is_folder
 
@@ -138,8 +138,8 @@ class Comparison:
         """Run what is missing; yields each round, and None when a run is over (or was before).
 
         Which runs are done at the same time has no influence on them. A run that fails is yielded
-        as `Failed` and leaves the others alone; when they are over, a `SweepError` names it. So is
-        a run that is there and damaged, or that another process is busy with: it is left as it is.
+        as `Failed` and leaves the others alone; when they are over, a `ComparisonError` names it. A
+        run that is damaged, or that another process is busy with, is yielded too and left as it is.
         A mistake that shows before any run starts is raised at once.
 
         Args:
@@ -179,12 +179,12 @@ class Comparison:
                     end = Failed(name_error(run, error))
                 yield run, end
 
-    def _error(self) -> SweepError:
+    def _error(self) -> ComparisonError:
         """One sentence about the runs that failed, and tracebacks of errors that are not ours."""
         errors = [*self.failed.values()]
         first = "; ".join(map(str, errors[:_NAMED]))
         more = f"; and {len(errors) - _NAMED} more" if len(errors) > _NAMED else ""
-        made = SweepError(f"{len(errors)} of {len(self.runs)} runs failed: {first}{more}")
+        made = ComparisonError(f"{len(errors)} of {len(self.runs)} runs failed: {first}{more}")
         for note in [note for error in errors for note in getattr(error, "__notes__", ())]:
             made.add_note(note)
         return made
@@ -210,10 +210,10 @@ class Comparison:
 
     def _warn_of(self, runs: Sequence[Mapping[str, str]]) -> None:
         """Warn, once for each kind, if runs were not made with the same versions and processor."""
-        for name, counts in mixed(runs).items():
+        for name, counts in find_mixed_setups(runs).items():
             if name not in self._told:
                 self._told.add(name)
-                said = f"{str(self.out)!r}: {mixture(name, counts)}"
+                said = f"{str(self.out)!r}: {describe_mix(name, counts)}"
                 warnings.warn(said, MmflWarning, stacklevel=3)
 
 
@@ -227,7 +227,7 @@ def compare(
 ) -> dict[str, dict[int, Run]]:
     """Run every variant with every seed, unless `out` has the run; returns runs by name and seed.
 
-    If runs fail, the others are finished and stored; then a `SweepError` names those that failed.
+    If runs fail, the others are finished and stored; then a `ComparisonError` names the failed ones.
 
     Args:
         experiments: From a variant's name to its experiment.

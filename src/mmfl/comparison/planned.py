@@ -13,7 +13,7 @@ from typing import Any
 from mmfl.config import dump
 from mmfl.errors import MmflError, StoreError, one_line
 from mmfl.experiment import DataCache, Experiment, describe_change, differences, read_stored
-from mmfl.runs import DATABASE, Run, is_marked, lives, unsigned
+from mmfl.runs import DATABASE, Run, is_marked, is_owned, is_unsigned
 from mmfl.system.files import exists, is_folder, list_folder
 from mmfl.system.user_code import add_prefix, describe_error
 
@@ -143,14 +143,14 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
     `DamagedRunError` if the run is not what was written, `BusyRunError` if another process runs it.
     """
     busy = BusyRunError(f"{str(folder)!r} is in use by another process")
-    if not exists(folder) or (unsigned(folder) and not lives(folder)):
+    if not exists(folder) or (is_unsigned(folder) and not is_owned(folder)):
         return None
     try:
         found = Run.load(folder)
     except StoreError as error:
         if not is_marked(folder) and not exists(folder / DATABASE):
             raise
-        if lives(folder):
+        if is_owned(folder):
             raise busy from None
         raise DamagedRunError(f"{error}; it is left unchanged") from None
     if found.status == "running":
@@ -183,7 +183,7 @@ def refuse_other_seeds(folder: Path, experiment: Experiment, seeds: Collection[i
         return
     for path in sorted(list_folder(folder)):
         name = re.fullmatch(r"seed-(\d{1,18})", path.name)
-        if name is None or int(name[1]) in seeds or unsigned(path):
+        if name is None or int(name[1]) in seeds or is_unsigned(path):
             continue
         with suppress(DamagedRunError):  # it is left as it is, and out of the tables
             _refuse_other_experiment(path, dataclasses.replace(experiment, seed=int(name[1])))

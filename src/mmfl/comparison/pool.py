@@ -28,7 +28,7 @@ from mmfl.comparison.planned import Event, Failed, Planned, Step, firsts
 from mmfl.config import find_script_part, short
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
 from mmfl.experiment import Experiment, Local, hash_own_code, job_needs
-from mmfl.runs import clear_beginning
+from mmfl.runs import clear_unfinished
 from mmfl.system import calls
 from mmfl.system.child import Child, Message, end
 from mmfl.system.memory import refuse
@@ -185,7 +185,7 @@ class _Crew:
                     how = self._bury(place, child)
                     deaths[number] += 1
                     if do == "run":
-                        clear_beginning(runs[number].folder)
+                        clear_unfinished(runs[number].folder)
                     if deaths[number] < LIVES:
                         waiting.appendleft(number)
                         continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mmfl.comparison.planned import Hashes, Step, holds
 from mmfl.experiment import Local, guard_engine, open_engine
 from mmfl.loop import set_up
-from mmfl.runs import clear_beginning, stored_rounds
+from mmfl.runs import clear_unfinished, stored_rounds
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment
@@ -53,7 +53,7 @@ class Series:
                 for _, record in todo:
                     yield Step(record.round, record.metric)
         except (GeneratorExit, KeyboardInterrupt):
-            clear_beginning(folder)
+            clear_unfinished(folder)
             raise
         except BaseException:
             self.close()  # whatever state the engine is in, the next run does not get it

@@ -45,7 +45,7 @@ from mmfl.system.user_code import describe_error, pass_on
 __all__: list[str] = []
 
 
-class Sweeper:
+class ComparisonWorker:
     """Does what it is asked, one request after the other."""
 
     def __init__(self, connection: Connection) -> None:
@@ -104,12 +104,12 @@ def main() -> None:
     """Serve on the socket whose file number is the first argument."""
     connection = Connection(int(sys.argv[1]))
     requests: SimpleQueue[Message] = SimpleQueue()
-    sweeper = Sweeper(connection)
-    warnings.showwarning = sweeper.warn
+    worker = ComparisonWorker(connection)
+    warnings.showwarning = worker.warn
     with interruptible():
         try:
             calls.start_thread(partial(_listen, connection, requests), "listen")
-            sweeper.serve(requests)
+            worker.serve(requests)
         except Interrupt as interrupt:
             sys.exit(interrupt.exit_code)
 

@@ -8,21 +8,21 @@ docs/explanation/convergence.md.
 from __future__ import annotations
 
 from mmfl.convergence.logistic import Logistic
-from mmfl.convergence.measure import Course, Sample, Walk, gathered, measure, walk
+from mmfl.convergence.measure import RunTrace, Sample, Trajectory, collect_courses, measure, walk
 from mmfl.convergence.problem import Problem, TheOutputs
 from mmfl.convergence.quadratic import Quadratic
 from mmfl.convergence.setting import Setting
 
 __all__ = [
-    "Course",
     "Logistic",
     "Problem",
     "Quadratic",
+    "RunTrace",
     "Sample",
     "Setting",
     "TheOutputs",
-    "Walk",
-    "gathered",
+    "Trajectory",
+    "collect_courses",
     "measure",
     "walk",
 ]

@@ -23,11 +23,11 @@ from mmfl.errors import InputError
 from mmfl.loop import rounds
 from mmfl.theory import Constants, printed, recursion_bound, t_step_bound
 
-__all__ = ["Course", "Sample", "Walk", "gathered", "measure", "walk"]
+__all__ = ["RunTrace", "Sample", "Trajectory", "collect_courses", "measure", "walk"]
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class RunTrace:
     """One task in one run.
 
     Attributes:
@@ -51,7 +51,7 @@ class Walk:
         return self.error[counted]
 
 
-def walk(setting: Setting, seed: int) -> dict[str, Walk]:
+def walk(setting: Setting, seed: int) -> dict[str, RunTrace]:
     """One run, until every task has trained in T rounds (or rounds are out).
 
     Stopping at T and not after so many rounds keeps the mean over seeds honest: which seeds have
@@ -73,7 +73,7 @@ def walk(setting: Setting, seed: int) -> dict[str, Walk]:
     found = {}
     for name, steps in trained.items():
         when, clients = np.array(steps, np.int64).reshape(-1, 2).T
-        found[name] = Walk(
+        found[name] = RunTrace(
             np.array(errors[name]), np.array(apart[name]), when, clients, state.round
         )
     return found
@@ -103,7 +103,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Trajectory:
     """One task over several seeds, with its bounds.
 
     Attributes:
@@ -116,7 +116,7 @@ class Course:
     constants: Constants
     exact: bool
     T: int
-    walks: Sequence[Walk]
+    walks: Sequence[RunTrace]
 
     def __post_init__(self) -> None:
         if len(self.walks) < 2:
@@ -192,16 +192,18 @@ class Course:
         return np.array([t_step_bound(t, self.constants, self.start) for t in range(T + 1)])
 
 
-def gathered(setting: Setting, runs: Iterable[Mapping[str, Walk]]) -> dict[str, Course]:
+def collect_courses(
+    setting: Setting, runs: Iterable[Mapping[str, RunTrace]]
+) -> dict[str, Trajectory]:
     """Runs of a setting, one per seed, as one course per task."""
     runs, found = list(runs), {}
     for name in setting.tasks:
         walks = [run[name] for run in runs]
         T = min([setting.T, *(len(walk.when) for walk in walks)])
-        found[name] = Course(setting.constants(name), setting.exact(name), T, walks)
+        found[name] = Trajectory(setting.constants(name), setting.exact(name), T, walks)
     return found
 
 
-def measure(setting: Setting, seeds: Iterable[int]) -> dict[str, Course]:
+def measure(setting: Setting, seeds: Iterable[int]) -> dict[str, Trajectory]:
     """Run a setting for each seed; from task to its mean errors and its bounds."""
-    return gathered(setting, (walk(setting, seed) for seed in seeds))
+    return collect_courses(setting, (walk(setting, seed) for seed in seeds))

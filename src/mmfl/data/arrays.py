@@ -63,7 +63,7 @@ class Arrays:
         return Examples(rows, labels, groups, len(self.y_train))
 
     @classmethod
-    def checked(cls, where: str, parts: Mapping[str, Any]) -> Arrays:
+    def check(cls, where: str, parts: Mapping[str, Any]) -> Arrays:
         """Arrays from named parts, or `DataError` with the first rule that is broken.
 
         Args:
@@ -151,7 +151,7 @@ def content_hash(arrays: Arrays) -> str:
 
     For each of x_train, y_train, x_test, y_test (and groups, if there are any), in this order: the
     line ``name dtype shape`` with a newline, e.g. ``x_train |u1 60000 28 28``, then the array's
-    bytes, row by row, little-endian. The arrays are those of `Arrays.checked`: class numbers are
+    bytes, row by row, little-endian. The arrays are those of `Arrays.check`: class numbers are
     ``<i8``, real numbers ``<f4``.
     """
     digest = hashlib.sha256()

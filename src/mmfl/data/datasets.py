@@ -1,7 +1,7 @@
 """Data sets: what a task learns from. `DATASETS` is the family's table.
 
 An npz file holds `x_train, y_train, x_test, y_test` (and no pickles) under the rules of
-`Arrays.checked`; so does what a function of yours returns. A bare name in a configuration,
+`Arrays.check`; so does what a function of yours returns. A bare name in a configuration,
 ``dataset = "mnist"``, means ``mnist.npz`` in the folder that ``--data-dir`` or MMFL_DATA names
 (otherwise the one that ``mmfl data fetch`` fills), or else the embedded set of that name.
 """
@@ -220,7 +220,7 @@ class Synthetic:
 class FromFunction:
     """What a function of the user's returns: `Arrays`, a table of arrays, or four arrays.
 
-    See `Arrays.checked` for the table's keys: x_train, y_train, x_test, y_test, or `clients`.
+    See `Arrays.check` for the table's keys: x_train, y_train, x_test, y_test, or `clients`.
     """
 
     function: OwnFunction
@@ -239,7 +239,7 @@ class FromFunction:
                 f"{where} must return x_train, y_train, x_test, y_test, or a dictionary of them, "
                 f"got {short(found)}"
             )
-        return Arrays.checked(where, found)
+        return Arrays.check(where, found)
 
 
 DATASETS = Family(
@@ -310,4 +310,4 @@ def _read_npz(path: Path) -> Arrays:
     except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(f"{where} cannot be read: {said}") from None
-    return Arrays.checked(where, parts)
+    return Arrays.check(where, parts)

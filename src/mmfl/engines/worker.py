@@ -161,11 +161,11 @@ class Worker:
         now = calls.perf_counter()
         for job, found in zip(jobs, turns, strict=True):
             self._end_fork()
-            result = self._checked(job, found)
+            result = self._check(job, found)
             if merge and isinstance(result, ClientUpdate):
                 chunk.add(result)
             start, now = now, calls.perf_counter()
-            results.append(_written(result, seconds=now - start))
+            results.append(_write_result(result, seconds=now - start))
         total = chunk.sum()
         return {"results": results, "examples": total.examples if total else 0}, b""
 
@@ -176,9 +176,7 @@ class Worker:
         found += [self.trainer.evaluate(task, weights, split, client=client) for client in clients]
         return {"found": [dataclasses.asdict(one) for one in found]}, b""
 
-    def _checked(
-        self, job: Job, found: ClientUpdate | ClientFailure
-    ) -> ClientUpdate | ClientFailure:
+    def _check(self, job: Job, found: ClientUpdate | ClientFailure) -> ClientUpdate | ClientFailure:
         if isinstance(found, ClientFailure):
             return found
         assert isinstance(found.delta, Params)
@@ -186,7 +184,7 @@ class Worker:
         return check_update(found, job.address, layout, count, self._checks)
 
 
-def _written(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:
+def _write_result(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:
     """`DONE` of an update, with the time that it took here: to train, to check and to add up."""
     if isinstance(result, ClientFailure):
         return [result.reason, result.detail]

@@ -41,7 +41,7 @@ from mmfl.experiment.parts import (
     LocalTraining,
     Task,
     fits_batched,
-    gathered,
+    gather_local_keys,
     kernel_of,
 )
 from mmfl.experiment.recruitment import RecruitmentSettings
@@ -333,7 +333,7 @@ def _into_local(data: dict[str, Any], assignment: str) -> str:
     match path.split("."):
         case ["tasks", name, key] if key in LOCAL_KEYS and isinstance(data.get("tasks"), list):
             try:
-                tables = [gathered(t) if isinstance(t, dict) else t for t in data["tasks"]]
+                tables = [gather_local_keys(t) if isinstance(t, dict) else t for t in data["tasks"]]
             except ValueError:  # the file's mistake, which is found when its tasks are read
                 return assignment
             data["tasks"] = tables

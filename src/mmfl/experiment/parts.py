@@ -46,7 +46,7 @@ __all__ = [
     "LocalTraining",
     "Task",
     "fits_batched",
-    "gathered",
+    "gather_local_keys",
     "kernel_of",
 ]
 
@@ -275,8 +275,8 @@ class Task:
     @classmethod
     def _gather(cls, data: Any) -> Any:
         if isinstance(data, ArgsKwargs):
-            return ArgsKwargs((), gathered(data.kwargs or {}))
-        return gathered(data) if isinstance(data, Mapping) else data
+            return ArgsKwargs((), gather_local_keys(data.kwargs or {}))
+        return gather_local_keys(data) if isinstance(data, Mapping) else data
 
 
 def _hash(path: str) -> str:
@@ -297,7 +297,7 @@ def kernel_of(task: Task, precision: str) -> Literal["fast", "batched"]:
     return "batched" if fits_batched(task, precision) else "fast"
 
 
-def gathered(task: Mapping[str, Any]) -> dict[str, Any]:
+def gather_local_keys(task: Mapping[str, Any]) -> dict[str, Any]:
     """A task's table with the keys of ``[local]`` that stand in it moved into its `local`."""
     inline = {key: value for key, value in task.items() if key in LOCAL_KEYS}
     rest = {key: value for key, value in task.items() if key not in LOCAL_KEYS}

@@ -3,7 +3,7 @@
 `MISBEHAVIOURS` and `SPEEDS` are the families' tables.
 """
 
-from mmfl.faults.base import FalseWitness, Fault, Misbehaviour
+from mmfl.faults.base import Fault, Misbehaviour, ReportingMisbehaviour
 from mmfl.faults.injection import Injection
 from mmfl.faults.quarantine import Offenders, Quarantine
 from mmfl.faults.settings import MISBEHAVIOURS, Faults, Misbehaving
@@ -12,7 +12,6 @@ from mmfl.faults.speeds import SPEEDS, Speed
 __all__ = [
     "MISBEHAVIOURS",
     "SPEEDS",
-    "FalseWitness",
     "Fault",
     "Faults",
     "Injection",
@@ -20,5 +19,6 @@ __all__ = [
     "Misbehaviour",
     "Offenders",
     "Quarantine",
+    "ReportingMisbehaviour",
     "Speed",
 ]

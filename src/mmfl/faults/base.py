@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 from mmfl.exchange import Address, ClientUpdate, Evaluation, Params
 from mmfl.rng import Stream
 
-__all__ = ["FalseWitness", "Fault", "Misbehaviour", "Outcome", "delta_of"]
+__all__ = ["Fault", "Misbehaviour", "Outcome", "ReportingMisbehaviour", "delta_of"]
 
 Outcome = Literal["lost", "refused", "accepted"]
 
@@ -48,7 +48,7 @@ class Misbehaviour(Protocol):
 
 
 @runtime_checkable
-class FalseWitness(Protocol):
+class ReportingMisbehaviour(Protocol):
     """A misbehaviour that also falsifies how a client evaluates a model on its own data."""
 
     def told(self, found: Evaluation) -> Evaluation:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Evaluation, EvaluationFailure, Job
-from mmfl.faults.base import FalseWitness, Fault
+from mmfl.faults.base import Fault, ReportingMisbehaviour
 from mmfl.faults.settings import MISBEHAVIOURS, Faults
 from mmfl.faults.speeds import normal_scores
 from mmfl.rng import stream
@@ -86,12 +86,12 @@ class Injection:
         """Decide which of these clients misbehave when they train a task, or evaluate it."""
         found: dict[int, int] = {}
         for number, some in enumerate(self.settings.clients):
-            deaf = act == "evaluate" and not isinstance(some.does, FalseWitness)
+            deaf = act == "evaluate" and not isinstance(some.does, ReportingMisbehaviour)
             if deaf or (some.tasks is not None and task not in some.tasks):
                 continue
-            luck = stream(self.seed, "misbehaves", self.round, task, number, act).at(clients)
+            draws = stream(self.seed, "misbehaves", self.round, task, number, act).at(clients)
             among = some.among(clients, rng=stream(self.seed, "misbehaving", number))
-            found = dict.fromkeys(clients[among & (luck < some.rate)].tolist(), number) | found
+            found = dict.fromkeys(clients[among & (draws < some.rate)].tolist(), number) | found
         self._culprits[act, task] = found
 
     def misbehaves(self, task: str, client: int, act: Act = "train") -> bool:
@@ -110,7 +110,7 @@ class Injection:
     def told(self, found: Judged, client: int) -> Judged:
         """What a client that misbehaves says instead of what it has found, if it has."""
         does = self.settings.clients[self._culprits["evaluate", found.task][client]].does
-        if isinstance(does, FalseWitness) and isinstance(found, Evaluation):
+        if isinstance(does, ReportingMisbehaviour) and isinstance(found, Evaluation):
             with guard_part("misbehaviour", does, task=found.task):
                 return does.told(found)
         return found
@@ -143,8 +143,8 @@ class Injection:
                 names = np.array([job.address.task for job in jobs])
                 for task in sorted(set(names.tolist())):
                     its = names == task
-                    luck = stream(self.seed, "jitter", self.round, task).at(ids[its])
-                    seconds[its] *= np.exp(settings.jitter * normal_scores(luck))
+                    draws = stream(self.seed, "jitter", self.round, task).at(ids[its])
+                    seconds[its] *= np.exp(settings.jitter * normal_scores(draws))
         return seconds
 
     def _lost(self, address: Address, kind: Literal["dropout", "late"], said: str) -> ClientFailure:

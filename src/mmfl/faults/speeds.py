@@ -16,11 +16,11 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def normal_scores(luck: Floats) -> Floats:
+def normal_scores(draws: Floats) -> Floats:
     """Standard normal numbers from uniform ones in [0, 1), of which 0 counts as the next above."""
     from scipy.special import ndtri
 
-    return np.asarray(ndtri(np.maximum(luck, 2.0**-54)), np.float64)
+    return np.asarray(ndtri(np.maximum(draws, 2.0**-54)), np.float64)
 
 
 class Speed(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate import Assignments, View
-from mmfl.errors import NobodyError
+from mmfl.errors import NoClientsError
 from mmfl.experiment import Federation, turn_needs
 from mmfl.faults import Offenders, Quarantine
 from mmfl.loop.recruiting import RecruitedClients, recruit
@@ -60,13 +60,13 @@ class Population:
             places = np.flatnonzero(recruited.able.any(axis=1))
         count = len(federation.clients) if places is None else len(places)
         if count == 0:
-            raise NobodyError("no client holds data for any task, so nothing can be trained")
+            raise NoClientsError("no client holds data for any task, so nothing can be trained")
         rate = experiment.clients.active
         if isinstance(rate, float):
             active = round(rate * count)
             if not active:
                 who = "that hold data" if recruited is None else "that are recruited"
-                raise NobodyError(
+                raise NoClientsError(
                     f"clients.active = {rate:g} of {count} clients {who} leaves nobody active; "
                     "raise it"
                 )

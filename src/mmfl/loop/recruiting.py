@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.errors import InputError, MmflWarning, NobodyError
+from mmfl.errors import InputError, MmflWarning, NoClientsError
 from mmfl.experiment import RecruitmentSettings
 from mmfl.market import Bids, Mechanism, Recruitment
 from mmfl.market.bids_io import ids_of
@@ -56,8 +56,8 @@ class RecruitedClients:
         x = self.outcome.participation[places]
         part = may & (x < 1)
         for s in np.flatnonzero(part.any(axis=0)).tolist():
-            luck = stream(self.seed, "fraction", t, self.outcome.bids.tasks[s]).at(ids)
-            may[:, s] &= ~part[:, s] | (luck < x[:, s])
+            draws = stream(self.seed, "fraction", t, self.outcome.bids.tasks[s]).at(ids)
+            may[:, s] &= ~part[:, s] | (draws < x[:, s])
         return may
 
     def work(self, places: Ints, columns: Ints) -> Floats:
@@ -89,7 +89,7 @@ def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients 
         if settings.empty == "stop":
             raise InputError(_why_empty(settings, outcome, empty[0]))
         del kept[max(empty, key=lambda place: (entry[kept[place]], place))]
-    raise NobodyError("the auction recruits nobody who could train any of the tasks")
+    raise NoClientsError("the auction recruits nobody who could train any of the tasks")
 
 
 def _columns(bids: Bids, kept: list[int]) -> Bids:

@@ -21,7 +21,7 @@ from mmfl.market.budget_fair import Payment
 from mmfl.market.options import choice, flag
 from mmfl.market.recruitment import Fraction, Recruitment, Stop, recruited
 
-__all__ = ["MaxMinFair", "max_min_fair", "poured"]
+__all__ = ["MaxMinFair", "max_min_fair", "pour_evenly"]
 
 
 def max_min_fair(
@@ -55,7 +55,7 @@ def max_min_fair(
         need = np.arange(1, N + 2) * table.ascending.sum(axis=0)  # t * sum_s b(t, s)
     T = int(np.searchsorted(need, at_most(B), "right"))
     floors = [T * bid for bid in table.smallest(T)] if T else [0.0] * S
-    purses = poured(floors, [math.inf] * S, B)
+    purses = pour_evenly(floors, [math.inf] * S, B)
     if fractional:
         end = _last_round(table, T, purses, own_savings=payment == "critical")
     else:
@@ -96,21 +96,21 @@ def _last_round(bids: Bids, T: int, purses: list[float], *, own_savings: bool) -
     floors = [t * b[s] for s in donors]
     spare = sum(max(0.0, purses[s] - floor) for s, floor in zip(donors, floors, strict=True))  # C
     given = min(spare, sum(lack))  # M
-    gifts = poured([0.0] * len(needy), lack, given)
+    gifts = pour_evenly([0.0] * len(needy), lack, given)
     for s, has, gift in zip(needy, own, gifts, strict=True):
         pay = min(has + gift, b[s])
         if pay > SLACK * b[s]:  # less is nobody: dust of rounding
             end.fractional[s] = Fraction(int(bids.order[s, T]), pay / b[s], pay)
 
     full = [max(floor, purses[s]) for s, floor in zip(donors, floors, strict=True)]
-    kept = poured(floors, full, sum(full) - given)
+    kept = pour_evenly(floors, full, sum(full) - given)
     for s, money in zip(donors, kept, strict=True):
         end.counts[s], end.money[s] = t, money
     return end
 
 
-def poured(low: Sequence[float], high: Sequence[float], total: float) -> list[float]:
-    """Water poured into vessels between their bottoms and their rims, to one common level.
+def pour_evenly(low: Sequence[float], high: Sequence[float], total: float) -> list[float]:
+    """Pour water into vessels between their bottoms and their rims, to one common level.
 
     The values are `level` kept between low and high, and the level is such that they add up to
     `total`; if even the bottoms hold more than that, they are the answer, and so are the rims if

@@ -13,8 +13,8 @@ from __future__ import annotations
 from mmfl.planning.curves import Curve, PowerLaw, work_done
 from mmfl.planning.learning import DEFAULT_BETA, History, Learning, best_beta, scatter
 from mmfl.planning.outlook import Estimate, Outlook, Plan, Reach, Scenario
+from mmfl.planning.predict import Knowledge, Planning, plan
 from mmfl.planning.surrogate import Surrogate
-from mmfl.planning.whatif import Knowledge, Planning, plan
 
 __all__ = [
     "DEFAULT_BETA",

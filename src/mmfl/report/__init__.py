@@ -15,7 +15,7 @@ from mmfl.report.statistics import (
     variants,
 )
 from mmfl.report.tables import Differences, Results, data, quantities
-from mmfl.report.words import amount, amounts, counts, number, thinned
+from mmfl.report.words import amount, amounts, counts, number, thin
 
 __all__ = [
     "Cell",
@@ -41,6 +41,6 @@ __all__ = [
     "remarks",
     "sharing_seeds",
     "summary",
-    "thinned",
+    "thin",
     "variants",
 ]

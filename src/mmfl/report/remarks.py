@@ -8,7 +8,7 @@ from typing import Any
 
 from mmfl.report.curves import Curves
 from mmfl.report.statistics import Variant
-from mmfl.runs import TaskTurns, mixed, mixture
+from mmfl.runs import TaskTurns, describe_mix, find_mixed_setups
 
 __all__ = ["MARK", "Remark", "as_data", "failed_runs", "marked", "remarks"]
 
@@ -47,8 +47,8 @@ def remarks(variants: Sequence[Variant]) -> list[Remark]:
         for variant in variants
         for remark in (*_untrained(variant), *_failed(variant), *_inexact(variant))
     ]
-    made = mixed(run.made_with for variant in variants for run in variant.runs.values())
-    found += [Remark("", mixture(name, counts)) for name, counts in made.items()]
+    made = find_mixed_setups(run.made_with for variant in variants for run in variant.runs.values())
+    found += [Remark("", describe_mix(name, counts)) for name, counts in made.items()]
     return sorted(found, key=lambda remark: not remark.serious)
 
 

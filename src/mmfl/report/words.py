@@ -10,7 +10,7 @@ from rich.cells import cell_len, chop_cells
 
 from mmfl.errors import printable
 
-__all__ = ["amount", "amounts", "broken", "counts", "escaped", "number", "thinned"]
+__all__ = ["amount", "amounts", "broken", "counts", "escaped", "number", "thin"]
 
 
 def number(value: float, decimals: int, *, sign: bool = False) -> str:
@@ -112,10 +112,10 @@ def escaped(name: str) -> str:
     return re.sub(r"([\\|*<>`\[\]])", r"\\\1", printable(" ".join(name.split())))
 
 
-def thinned(budgets: Sequence[float], most: int) -> list[float]:
+def thin(budgets: Sequence[float], most: int) -> list[float]:
     """At most `most` of the budgets: the round ones, if there are some, else at equal steps.
 
-    >>> thinned(range(1, 61), 12)
+    >>> thin(range(1, 61), 12)
     [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60]
     """
     if len(budgets) <= most:

@@ -2,22 +2,22 @@
 
 from mmfl.runs.auction import StoredRecruitment
 from mmfl.runs.database import DATABASE
-from mmfl.runs.directory.lock import lives
+from mmfl.runs.directory.lock import is_owned
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names
 from mmfl.runs.environment import (
     changed_code,
+    describe_mix,
     environment_now,
+    find_mixed_setups,
     inexact,
     made_with,
-    mixed,
-    mixture,
     sessions,
 )
 from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.profiling import Profile, profile, timed_rounds
 from mmfl.runs.result import Run, no_nan
-from mmfl.runs.resume import clear_beginning, unsigned
+from mmfl.runs.resume import clear_unfinished, is_unsigned
 from mmfl.runs.runner import StoredRounds, run, stored_rounds
 from mmfl.runs.store import RunStore
 from mmfl.runs.verification import verify
@@ -33,14 +33,15 @@ __all__ = [
     "changed_code",
     "check_folder",
     "check_names",
-    "clear_beginning",
+    "clear_unfinished",
+    "describe_mix",
     "environment_now",
+    "find_mixed_setups",
     "inexact",
     "is_marked",
-    "lives",
+    "is_owned",
+    "is_unsigned",
     "made_with",
-    "mixed",
-    "mixture",
     "no_nan",
     "profile",
     "run",
@@ -48,6 +49,5 @@ __all__ = [
     "stored_rounds",
     "timed_rounds",
     "turns_by_task",
-    "unsigned",
     "verify",
 ]

@@ -21,13 +21,13 @@ from mmfl.system.files import read_text
 __all__ = [
     "as_json",
     "changed_code",
+    "describe_mix",
     "differences",
     "environment_now",
+    "find_mixed_setups",
     "import_folders",
     "inexact",
     "made_with",
-    "mixed",
-    "mixture",
     "sessions",
 ]
 
@@ -140,7 +140,7 @@ def inexact(environment: Mapping[str, Any]) -> str:
     return f"started with {_listed(changes, started)}, {', '.join(clauses)}" if clauses else ""
 
 
-def mixed(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
+def find_mixed_setups(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
     """What runs were made with, where it differs: from its name to how many runs had which."""
     found: dict[str, dict[str, int]] = {}
     for run in runs:
@@ -150,7 +150,7 @@ def mixed(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
     return {name: by_value for name, by_value in found.items() if len(by_value) > 1}
 
 
-def mixture(name: str, counts: Mapping[str, int]) -> str:
+def describe_mix(name: str, counts: Mapping[str, int]) -> str:
     """A sentence about runs that were made with different versions of something."""
     parts = [f"{_called(name, v)} ({n} run{'s' * (n > 1)})" for v, n in sorted(counts.items())]
     listed = ", ".join(parts)

@@ -15,7 +15,7 @@ from typing import Any
 from mmfl.fairness import merit, variance, worst
 from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import round_of
-from mmfl.runs.directory.lock import lives
+from mmfl.runs.directory.lock import is_owned
 from mmfl.runs.environment import inexact, made_with, sessions
 from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.faults import Tally, quarantined, tallies
@@ -230,7 +230,7 @@ class Run:
 def status_of(meta: Mapping[str, str], folder: Path) -> str:
     """The status, unless it says "running" and no process owns the run directory."""
     status = meta.get("status", "running")
-    return "interrupted" if status == "running" and not lives(folder) else status
+    return "interrupted" if status == "running" and not is_owned(folder) else status
 
 
 def no_nan(value: Any) -> Any:

@@ -43,7 +43,7 @@ from mmfl.system.files import SETTINGS, exists, is_folder, list_folder, read_fil
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
 
-__all__ = ["ResumableRun", "clear_beginning", "complaint", "find_resumable", "unsigned"]
+__all__ = ["ResumableRun", "clear_unfinished", "complaint", "find_resumable", "is_unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ def find_resumable(folder: Path, experiment: Experiment) -> ResumableRun | None:
         RunStore.open(folder).close()
     lease = Lease(folder)
     try:
-        if unsigned(folder):
+        if is_unsigned(folder):
             _remove_unsigned(folder, lease)
         if not list_folder(folder):
             lease.close()
@@ -182,7 +182,7 @@ def find_resumable(folder: Path, experiment: Experiment) -> ResumableRun | None:
         raise
 
 
-def unsigned(folder: Path) -> bool:
+def is_unsigned(folder: Path) -> bool:
     """Whether a folder is empty, or a run directory of ours in which no run has started yet."""
     if not is_folder(folder):
         return False
@@ -195,16 +195,16 @@ def unsigned(folder: Path) -> bool:
     return not _is_started(folder)
 
 
-def clear_beginning(folder: Path) -> None:
+def clear_unfinished(folder: Path) -> None:
     """Remove a run of ours that ended in its first moment, unless another process owns it now."""
-    if not unsigned(folder) or not is_marked(folder):
+    if not is_unsigned(folder) or not is_marked(folder):
         return
     try:
         lease = Lease(folder)
     except StoreError:
         return
     with closing(lease):
-        if unsigned(folder) and is_marked(folder):  # as it is now that nobody else changes it
+        if is_unsigned(folder) and is_marked(folder):  # as it is now that nobody else changes it
             _remove_unsigned(folder, lease)
             with suppress(OSError):
                 calls.remove_folder(folder)

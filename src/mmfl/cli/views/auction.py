@@ -14,7 +14,7 @@ from rich.console import Console
 from mmfl.cli.views.console import open_console
 from mmfl.errors import plural
 from mmfl.market import SLACK
-from mmfl.report import Column, Grid, amount, amounts, counts, make_text, thinned
+from mmfl.report import Column, Grid, amount, amounts, counts, make_text, thin
 
 if TYPE_CHECKING:
     from mmfl.market import Recruitment
@@ -154,7 +154,7 @@ def show_contest(contest: Contest) -> None:
         head = f"budget {amount(contest.budgets[0])}"
         console.print(Grid.of([head, *titles], _by_task(contest)))
     else:
-        shown = thinned(contest.budgets, _BUDGETS)
+        shown = thin(contest.budgets, _BUDGETS)
         for what, quantity in (("min take-up", "min_take_up"), ("difference", "difference")):
             console.print(f"{what}, by budget")
             numbers = _by_budget(contest, shown, quantity)
@@ -203,7 +203,7 @@ def _notes(contest: Contest) -> list[str]:
         notes.append(f"!: spends more than the budget{who and f' ({who})'}.")
     if len(contest.budgets) > _BUDGETS:
         notes.append(
-            f"{len(thinned(contest.budgets, _BUDGETS))} of {len(contest.budgets)} budgets are "
+            f"{len(thin(contest.budgets, _BUDGETS))} of {len(contest.budgets)} budgets are "
             "shown; --out FILE writes all of them."
         )
     return notes

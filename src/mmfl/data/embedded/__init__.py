@@ -42,4 +42,4 @@ def load(name: str) -> Arrays:
         parts = {part: np.load(content, allow_pickle=False) for part in PARTS}
     except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
         raise DataError(f"{where} cannot be read; reinstall mmfl: {error}") from None
-    return Arrays.checked(where, parts)
+    return Arrays.check(where, parts)

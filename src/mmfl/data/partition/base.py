@@ -181,9 +181,9 @@ def wanted(points: tuple[int, int], clients: Ints, rng: Stream) -> Ints:
     low, high = points
     if low == high:
         return np.full(len(clients), low, dtype=np.int64)
-    luck = rng.child("points").at(clients)
-    luck *= high - low + 1
-    sizes = luck.astype(np.int64)  # rounds down
+    draws = rng.child("points").at(clients)
+    draws *= high - low + 1
+    sizes = draws.astype(np.int64)  # rounds down
     sizes += low
     return sizes
 

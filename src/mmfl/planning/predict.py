@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mmfl.errors import InputError, MmflWarning, NobodyError
+from mmfl.errors import InputError, MmflWarning, NoClientsError
 from mmfl.experiment import DataCache, Experiment, Federation, check_experiment, simulate
 from mmfl.loop import Population, RecruitedClients, recruit, rounds
 from mmfl.planning.histories import fit_runs
@@ -247,10 +247,10 @@ def _recruit(
     """Who may train what, None if nobody may; and what the auction decided, if it did."""
     try:
         population = Population.of(federation, experiment)
-    except NobodyError:
+    except NoClientsError:
         if experiment.recruitment is None:
             raise
-        with suppress(NobodyError):  # they were recruited, but none of them is ever active
+        with suppress(NoClientsError):  # they were recruited, but none of them is ever active
             return None, recruit(experiment, federation)
         return None, None
     return population, population.recruited

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import mmfl
 from mmfl import Experiment
 from mmfl.allocate import FedFair, RoundRobin, Uniform
-from mmfl.errors import InputError, NobodyError
+from mmfl.errors import InputError, NoClientsError
 from mmfl.experiment import RecruitmentSettings
 from mmfl.market import BudgetFair, MaxMinFair, ValueThreshold
 from mmfl.market.bids_io import UniformBids
@@ -167,7 +167,7 @@ def test_recruited_clients_of_whom_none_is_ever_active_are_still_recruited_and_p
 
 
 def test_without_an_auction_nobody_active_is_the_experiments_mistake():
-    assert "leaves nobody active" in one_line(NobodyError, lambda: planned(pool(active=0.01)))
+    assert "leaves nobody active" in one_line(NoClientsError, lambda: planned(pool(active=0.01)))
 
 
 @settings(max_examples=8)
