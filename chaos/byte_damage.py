@@ -7,7 +7,7 @@ from typing import Any
 
 from mmfl.rng import Stream
 
-__all__ = ["damaged"]
+__all__ = ["damage_bytes"]
 
 
 def _one(choices: Sequence[Any], rng: Stream) -> Any:
@@ -76,7 +76,7 @@ BYTES: dict[str, Callable[[bytearray, Stream], None]] = {
 }
 
 
-def damaged(content: bytes, rng: Stream, share: float) -> tuple[bytes, list[str]]:
+def damage_bytes(content: bytes, rng: Stream, share: float) -> tuple[bytes, list[str]]:
     """The bytes, damaged in that share of all cases."""
     data, done = bytearray(content), []
     while rng.random() < share:

@@ -34,7 +34,7 @@ from mmfl.exchange import (
 from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.replays import Duplicate
 
-__all__ = ["KINDS", "tried"]
+__all__ = ["KINDS", "try_kind"]
 
 BAD = 0
 Reply = Callable[[ClientUpdate, ClientUpdate], Any]
@@ -197,7 +197,7 @@ class BadEngine(InlineEngine):
                 yield result
 
 
-def tried(kind: str, aggregator: str = "mean") -> dict[str, Any]:
+def try_kind(kind: str, aggregator: str = "mean") -> dict[str, Any]:
     """What came of a kind of bad reply."""
     rule = AGGREGATORS.parse(aggregator)
     experiment = dataclasses.replace(Experiment.from_toml(EXPERIMENT), aggregator=rule)
@@ -257,9 +257,9 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--flower", type=Path, default=HOUSE / "chaos/results/flower.json")
     given = parser.parse_args()
-    ours = {kind: tried(kind) for kind in (*KINDS, TWICE)}
+    ours = {kind: try_kind(kind) for kind in (*KINDS, TWICE)}
     rules = {
-        kind: {rule: tried(kind, rule)["final accuracy"] for rule in AGGREGATORS.table}
+        kind: {rule: try_kind(kind, rule)["final accuracy"] for rule in AGGREGATORS.table}
         for kind in ("none", "scaled update", "sign-flipped")
     }
     result = {**machine("python -m chaos.clients", "mmfl", "numpy", "torch"), "seed": 0}

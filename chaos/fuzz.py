@@ -36,7 +36,7 @@ MAKERS: dict[str, Callable[[int, int], Case]] = {"configs": config_case, "bids":
 Found = dict[str, Any]
 
 
-def judged(kind: str, seed: int, number: int, sandbox: Sandbox) -> Found:
+def judge_case(kind: str, seed: int, number: int, sandbox: Sandbox) -> Found:
     """One case: its verdict, what was said, and all of it if it is a failure."""
     case = MAKERS[kind](seed, number)
     outcome = sandbox.run(case)
@@ -45,11 +45,11 @@ def judged(kind: str, seed: int, number: int, sandbox: Sandbox) -> Found:
     if word == "refused":
         found["sentence"] = outcome.err.strip()
     if word not in GOOD:
-        found["failure"] = described(case, outcome, word)
+        found["failure"] = describe_failure(case, outcome, word)
     return found
 
 
-def described(case: Case, outcome: Outcome, word: str) -> Found:
+def describe_failure(case: Case, outcome: Outcome, word: str) -> Found:
     content = None if case.content is None else base64.b64encode(case.content).decode()
     return {
         "verdict": word,
@@ -95,7 +95,7 @@ def _serve(kind: str, seed: int, numbers: Iterable[int], pipe: Connection) -> No
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             sandbox = Sandbox(Path(folder) / "here")
             for number in numbers:
-                pipe.send(judged(kind, seed, number, sandbox))
+                pipe.send(judge_case(kind, seed, number, sandbox))
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())

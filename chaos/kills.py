@@ -38,7 +38,7 @@ LIMIT = 300.0
 """Seconds after which a run that does not end counts as hanging."""
 
 
-def started(folder: Path, *more: str) -> subprocess.Popen[bytes]:
+def start_run(folder: Path, *more: str) -> subprocess.Popen[bytes]:
     """``mmfl run --resume`` in a process of its own."""
     command = [sys.executable, "-m", "mmfl", "run", str(EXPERIMENT), "--resume", "--json", "-q"]
     return subprocess.Popen(
@@ -54,7 +54,7 @@ def engine(generator: random.Random) -> list[str]:
     return ["--set", f"engine.kind={generator.choice(['local', 'inline'])}"]
 
 
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+def wait_for_end(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
     """Exit code, fingerprint and what was said on standard error."""
     code, found, said = result(process)
     return code, found.get("fingerprint", ""), said
@@ -109,7 +109,7 @@ def kill_once(
     folder: Path, generator: random.Random, seconds: float, rounds: int, more: Sequence[str]
 ) -> dict[str, Any] | None:
     """Start or resume a run and kill it; None if it ended before that."""
-    process = started(folder, *more, *engine(generator))
+    process = start_run(folder, *more, *engine(generator))
     plan = generator.choice(["any time", "between writes", "inside a write", "inside a write"])
     goal = generator.randint(min(progress(folder), rounds - 1), rounds - 1)
     delay = generator.uniform(0.0, seconds if plan == "any time" else seconds / rounds)
@@ -122,7 +122,7 @@ def kill_once(
         time.sleep(0.0002)
     workers = children(process.pid)
     process.kill()
-    code, _, _ = ended(process)
+    code, _, _ = wait_for_end(process)
     if code == 0:
         return None
     left = unfinished(folder)
@@ -142,7 +142,7 @@ def kill_once(
 def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
     """Runs that are killed and resumed until they end."""
     start = time.monotonic()
-    code, whole, said = result(started(where / "straight", *more))
+    code, whole, said = result(start_run(where / "straight", *more))
     seconds = time.monotonic() - start
     assert code == 0, said
     straight, rounds = whole["fingerprint"], whole["rounds"]
@@ -159,7 +159,7 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
             hits.append(hit)
         if not hits:
             continue  # it was faster than the kill: that run proves nothing
-        code, fingerprint, said = ended(started(folder, *more, *engine(generator)))
+        code, fingerprint, said = wait_for_end(start_run(folder, *more, *engine(generator)))
         runs.append({"kills": len(hits), "same": fingerprint == straight, "code": code})
         runs[-1] |= {"said": said} if said else {}
         kills += hits
@@ -186,7 +186,7 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
 
 def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> dict[str, Any]:
     """Runs whose workers are killed while the coordinator lives."""
-    code, found, said = result(started(where / "straight", *more))
+    code, found, said = result(start_run(where / "straight", *more))
     assert code == 0, said
     straight, ready = found["fingerprint"], found["seconds_setup"]
     generator = random.Random(seed)
@@ -194,7 +194,7 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> d
     kills = 0
     while kills < count:
         folder = where / f"run-{len(runs)}"
-        process = started(folder, *more)
+        process = start_run(folder, *more)
         here = 0
         while process.poll() is None and kills + here < count:
             time.sleep(generator.uniform(0.0, 2 * ready))
@@ -205,7 +205,7 @@ def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> d
                 except ProcessLookupError:
                     continue
                 here += 1
-        code, fingerprint, said = ended(process)
+        code, fingerprint, said = wait_for_end(process)
         kills += here
         runs.append({"kills": here, "same": fingerprint == straight, "code": code, "said": said})
         print(f"{kills}/{count}: {runs[-1]}", flush=True)

@@ -15,9 +15,9 @@ from typing import Any
 
 import tomli_w
 
-from chaos.byte_damage import damaged
+from chaos.byte_damage import damage_bytes
 from chaos.seeds import Table, experiments, instance, markets, schema, words
-from chaos.tables import bid_table, change_cells, written
+from chaos.tables import bid_table, change_cells, write_table
 from mmfl.rng import Stream, stream
 
 __all__ = ["Case", "bids_case", "config_case"]
@@ -234,7 +234,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def changed(tree: Table, rng: Stream) -> tuple[Table, list[str]]:
+def change_tree(tree: Table, rng: Stream) -> tuple[Table, list[str]]:
     """A tree with some changes, and what they are called."""
     tree, done = copy.deepcopy(tree), []
     for _ in range(int(rng.choice([1, 2, 3, 4], p=[0.55, 0.25, 0.12, 0.08]))):
@@ -279,8 +279,8 @@ def config_case(seed: int, number: int) -> Case:
     if rng.random() < 0.01:
         place = _one(PLACES, rng)
         return Case(("check", place), place, None, ("path",), words())
-    tree, done = changed(_one(experiments(), rng), rng)
-    content, hurt = damaged(_toml(tree), rng, 0.2)
+    tree, done = change_tree(_one(experiments(), rng), rng)
+    content, hurt = damage_bytes(_toml(tree), rng, 0.2)
     keys = words() | frozenset((*_keys(tree), *_keys(_read(content))))
     return Case(("check", "case.toml"), "case.toml", content, (*done, *hurt), keys)
 
@@ -309,14 +309,14 @@ def bids_case(seed: int, number: int) -> Case:
         place = _one((*PLACES, "junk.npy", "huge.csv"), rng)
         return Case(("auction", command, place, *options), place, None, ("path",))
     if rng.random() < 1 / 8:
-        tree, done = changed(_one(markets(), rng), rng)
-        content, hurt = damaged(_toml(tree), rng, 0.15)
+        tree, done = change_tree(_one(markets(), rng), rng)
+        content, hurt = damage_bytes(_toml(tree), rng, 0.15)
         known = (*_keys(tree), *_keys(_read(content)), "correlation")
         name, keys = "case.toml", words() | frozenset(known)
     else:
         cells = bid_table(rng)
         done = change_cells(cells, rng)
-        content, hurt = damaged(written(cells, rng), rng, 0.3)
+        content, hurt = damage_bytes(write_table(cells, rng), rng, 0.3)
         name, keys = "case.csv", frozenset[str]()
     arguments = ("auction", command, name, *options)
     return Case(arguments, name, content, (*done, *hurt), keys)

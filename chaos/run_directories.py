@@ -43,7 +43,7 @@ import mmfl
 from benchmarks.harness import arguments, machine, save
 from chaos import sandbox
 from chaos.directory_damage import LIES, damage
-from chaos.sandbox import How, forked, warm_up
+from chaos.sandbox import How, run_forked, warm_up
 from mmfl import cli
 from mmfl.comparison.planned import Hashes, holds
 from mmfl.errors import MmflError
@@ -252,7 +252,7 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> bool:
 
 
 def case(
-    number: int, seed: int, bases: Bases, where: Path, how: How = forked, *, resume: bool = True
+    number: int, seed: int, bases: Bases, where: Path, how: How = run_forked, *, resume: bool = True
 ) -> dict[str, Any]:
     """One mutation, what came of it, and all of it if that is a failure.
 

@@ -24,7 +24,7 @@ from chaos.child import live
 from chaos.input_files import make_input_files
 from chaos.mutated_inputs import Case
 
-__all__ = ["MEMORY", "SECONDS", "Ended", "How", "Outcome", "Sandbox", "forked", "warm_up"]
+__all__ = ["MEMORY", "SECONDS", "Ended", "How", "Outcome", "Sandbox", "run_forked", "warm_up"]
 
 Ended = tuple[int, str, str, float, bool]
 How = Callable[[Callable[[], None], Path], Ended]
@@ -87,7 +87,7 @@ class Sandbox:
 
     def __init__(self, folder: Path, how: How | None = None) -> None:
         self.folder = folder
-        self._how = how or forked
+        self._how = how or run_forked
         make_input_files(folder)
         self._before = _listing(folder)
 
@@ -119,7 +119,7 @@ def _command(case: Case, folder: Path, main: Callable[[], None]) -> None:
     main()
 
 
-def forked(work: Callable[[], None], outside: Path) -> Ended:
+def run_forked(work: Callable[[], None], outside: Path) -> Ended:
     """Exit code, output, complaints, seconds, and whether it took too long."""
     names = [outside / f"{os.getpid()}.{end}" for end in ("out", "err")]
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) for name in names]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mmfl.rng import Stream
 
-__all__ = ["bid_table", "change_cells", "written"]
+__all__ = ["bid_table", "change_cells", "write_table"]
 
 
 def _one(choices: Sequence[Any], rng: Stream) -> Any:
@@ -120,7 +120,7 @@ def change_cells(cells: list[list[str]], rng: Stream) -> list[str]:
     return done
 
 
-def written(cells: list[list[str]], rng: Stream) -> bytes:
+def write_table(cells: list[list[str]], rng: Stream) -> bytes:
     """As text, in one of the ways in which programs write such tables."""
     separator = str(rng.choice([",", ";", "\t", "|", " "], p=[0.9, 0.03, 0.03, 0.02, 0.02]))
     ends = str(rng.choice(["\n", "\r\n", "\r"], p=[0.8, 0.17, 0.03]))

@@ -279,7 +279,7 @@ NAMES = {
 }
 
 
-def pictured(data: Mapping[str, Any]) -> list[Panel]:
+def make_panels(data: Mapping[str, Any]) -> list[Panel]:
     """Two tasks by alpha, and three settings that break something."""
     panels = []
     for family, task, clients, steps in (
@@ -355,7 +355,7 @@ def main() -> None:
     title = "Measured errors, and the bounds on them"
     most = REPEATED["alone"] * len(seeds)
     foot = f"Mean of {len(seeds)} seeds (steep: {most}); band: two standard errors on either side."
-    save_bounds(pictured(data), given.figure, title=title, foot=foot)
+    save_bounds(make_panels(data), given.figure, title=title, foot=foot)
 
 
 if __name__ == "__main__":

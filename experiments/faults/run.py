@@ -30,7 +30,7 @@ from mmfl.allocate import ALLOCATORS
 from mmfl.comparison import Comparison, read_seeds
 from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.values import SignFlipped
-from mmfl.report import Curves, Differences, Results, Variant, data, paired, quantities
+from mmfl.report import Curves, Differences, Results, Variant, compare_variants, data, quantities
 from mmfl.report.statistics import Quantity, spread
 from mmfl.runs import RunStore
 from mmfl.runs.assignments import unpack_assignments
@@ -168,7 +168,7 @@ def about_attacks(found: Found, variants: list[Variant], base: Experiment) -> It
         cells = []
         for task in tasks:
             quantity = turns_at(calm, task)
-            pair = paired(calm, attacked, quantity)
+            pair = compare_variants(calm, attacked, quantity)
             cells.append(f"{spread(calm.values(quantity).values()).mean:.0f}")
             interval = (
                 "" if pair.interval is None else "({:+.0f} to {:+.0f})".format(*pair.interval)

@@ -91,21 +91,21 @@ def stream(seed: int, *path: Word) -> Stream:
 
 def _key(root: bytes, path: tuple[Word, ...]) -> Key:
     """A 128-bit key from a path; the encoding keeps types and borders, so paths cannot collide."""
-    digest = _hashed(root, *path[:-1]).copy()  # many addresses differ in their last word alone
+    digest = _hash_path(root, *path[:-1]).copy()  # many addresses differ in their last word alone
     for word in path[-1:]:
-        digest.update(_encoded(word))
+        digest.update(_encode_word(word))
     return np.frombuffer(digest.digest(), dtype="<u8").astype(np.uint64)
 
 
 @lru_cache(maxsize=64, typed=True)
-def _hashed(root: bytes, *path: Word) -> hashlib.blake2b:
+def _hash_path(root: bytes, *path: Word) -> hashlib.blake2b:
     digest = hashlib.blake2b(root, digest_size=16)
     for word in path:
-        digest.update(_encoded(word))
+        digest.update(_encode_word(word))
     return digest
 
 
-def _encoded(word: Word) -> bytes:
+def _encode_word(word: Word) -> bytes:
     if isinstance(word, str):
         text, tag = word.encode(errors="surrogatepass"), b"w"
     elif isinstance(word, int | np.integer) and not isinstance(word, bool):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.clients import KINDS, TWICE, tried
+from chaos.clients import KINDS, TWICE, try_kind
 
 ACCEPTED = {"none", "replay", "sign-flipped", "false reported loss (1e9)"}
 
 
 @pytest.fixture(scope="module")
 def clean() -> dict:
-    return tried("none")
+    return try_kind("none")
 
 
 @pytest.mark.parametrize("kind", [*KINDS, TWICE])
 def test_a_bad_reply_costs_the_client_its_turn_and_nobody_else_anything(kind, clean):
-    found = tried(kind)
+    found = try_kind(kind)
     assert found["rounds"] == 4
     assert found["finite"]
     if kind == "scaled update":  # in one round of four it is just below checks.max_norm

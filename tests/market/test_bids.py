@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mmfl.errors import InputError
 from mmfl.market import Bids, budget_fair, max_min_fair, random_within_budget, value_threshold
 from mmfl.market.bids import at_most
-from mmfl.market.ranking import ranked
+from mmfl.market.ranking import rank_columns
 from support.helpers import one_line
 from support.markets import BUDGETED, RULES
 
@@ -311,7 +311,7 @@ def test_what_was_given_is_neither_changed_nor_shared():
 
 
 def check_ranking(column) -> None:
-    order, inorder = ranked(np.array([column]))
+    order, inorder = rank_columns(np.array([column]))
     stable = np.argsort(column, kind="stable")
     assert np.array_equal(order[0], stable)
     assert np.array_equal(inorder[0], [*np.asarray(column)[stable], math.inf])

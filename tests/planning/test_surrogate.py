@@ -15,7 +15,7 @@ from mmfl.experiment import Inline
 from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.values import Scaled
 from mmfl.planning import Surrogate
-from mmfl.planning.surrogate import Fixed, rehearsed, work_of
+from mmfl.planning.surrogate import Fixed, make_rehearsal, work_of
 from support.crowd import TASKS, Crowd, experiment
 
 RECRUITMENT = """
@@ -77,7 +77,7 @@ def test_with_the_difficulties_of_a_real_run_it_repeats_that_run(small_toml, all
             turns[task] += record.clients[task]
             seen[task][turns[task]] = f
     tutors = {task: Replay(curve) for task, curve in seen.items()}
-    again = rehearsed(real, real.seed)
+    again = make_rehearsal(real, real.seed)
     surrogate = Surrogate(again, engine.federation, tutors)
     repeated = [record for _, record in mmfl.rounds(again, engine=surrogate)]
     assert [told(record) for record in repeated] == [told(record) for record in records]
@@ -85,7 +85,7 @@ def test_with_the_difficulties_of_a_real_run_it_repeats_that_run(small_toml, all
 
 
 def play(**changes):
-    made = rehearsed(experiment(**changes), seed=3)
+    made = make_rehearsal(experiment(**changes), seed=3)
     tutors = {task: Fixed(0.5) for task in TASKS}
     return list(mmfl.rounds(made, engine=Surrogate(made, Crowd(np.full((12, 3), 5)), tutors)))
 
@@ -111,7 +111,7 @@ def test_a_rehearsal_follows_its_seed():
     made = experiment(clients=dataclasses.replace(experiment().clients, active=0.5))
     assignments = set()
     for seed in (1, 1, 2):
-        again = rehearsed(made, seed)
+        again = make_rehearsal(made, seed)
         engine = Surrogate(again, Crowd(np.full((12, 3), 5)), {t: Fixed(0.5) for t in TASKS})
         records = [record for _, record in mmfl.rounds(again, engine=engine)]
         assignments.add(str([list(record.assignments) for record in records]))

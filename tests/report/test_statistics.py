@@ -11,7 +11,7 @@ from scipy import stats
 
 import mmfl
 from mmfl.errors import InputError
-from mmfl.report import Variant, paired, summary, variants
+from mmfl.report import Variant, compare_variants, summary, variants
 from mmfl.report.statistics import (
     JAIN,
     MEAN,
@@ -71,7 +71,7 @@ def test_where_lower_is_better_merit_counts():
     task = of_task(run, "b")
     assert (task.of(run), task.better) == (0.3, "lower")
     better = Variant("better", {0: curves([[0.9, 0.1]], better=["higher", "lower"])})
-    found = paired(Variant("v", {0: run}), better, task)
+    found = compare_variants(Variant("v", {0: run}), better, task)
     assert (found.first_better, found.other_better) == (0, 1)
 
 
@@ -106,7 +106,7 @@ def test_a_model_that_diverged_breaks_nothing():
 @given(st.lists(st.tuples(shares, shares), min_size=2, max_size=12))
 def test_paired_agrees_with_scipy(pairs):
     first, other = (list(column) for column in zip(*pairs, strict=True))
-    found = paired(plain("first", first), plain("other", other), WORST)
+    found = compare_variants(plain("first", first), plain("other", other), WORST)
     difference = np.subtract(other, first)
     assert found.differences == tuple(difference)
     assert found.first_better == (difference < 0).sum()
@@ -121,8 +121,10 @@ def test_paired_agrees_with_scipy(pairs):
 @given(samples, samples, st.floats(-1, 1).map(lambda x: round(x, 6)))
 def test_a_shift_of_one_variant_moves_mean_and_interval_by_as_much(first, other, shift):
     n = min(len(first), len(other))
-    before = paired(plain("f", first[:n]), plain("o", other[:n]), WORST)
-    after = paired(plain("f", first[:n]), plain("o", [x + shift for x in other[:n]]), WORST)
+    before = compare_variants(plain("f", first[:n]), plain("o", other[:n]), WORST)
+    after = compare_variants(
+        plain("f", first[:n]), plain("o", [x + shift for x in other[:n]]), WORST
+    )
     assert after.mean == pytest.approx(before.mean + shift, abs=1e-9)
     assert after.interval == pytest.approx([x + shift for x in before.interval], abs=1e-7)
 
@@ -130,40 +132,42 @@ def test_a_shift_of_one_variant_moves_mean_and_interval_by_as_much(first, other,
 @given(samples, samples)
 def test_the_other_way_round_it_is_the_mirror_image(first, other):
     one, two = plain("f", first), plain("o", other)
-    there, back = paired(one, two, WORST), paired(two, one, WORST)
+    there, back = compare_variants(one, two, WORST), compare_variants(two, one, WORST)
     assert back.differences == tuple(-x for x in there.differences)
     assert back.interval == (-there.interval[1], -there.interval[0])
     assert (back.first_better, back.other_better) == (there.other_better, there.first_better)
 
 
 def test_with_one_seed_there_is_no_interval_and_with_equal_differences_it_has_no_width():
-    one = paired(plain("f", [0.5]), plain("o", [0.75]), WORST)
+    one = compare_variants(plain("f", [0.5]), plain("o", [0.75]), WORST)
     assert (one.mean, one.interval, one.other_better) == (0.25, None, 1)
-    same = paired(plain("f", [0.1] * 3), plain("o", [0.2] * 3), WORST)
+    same = compare_variants(plain("f", [0.1] * 3), plain("o", [0.2] * 3), WORST)
     assert same.interval == (same.mean, same.mean) == (0.1, 0.1)
-    nothing = paired(plain("f", [0.1] * 3), plain("o", [0.1] * 3), WORST)
+    nothing = compare_variants(plain("f", [0.1] * 3), plain("o", [0.1] * 3), WORST)
     assert (nothing.interval, nothing.first_better, nothing.other_better) == ((0, 0), 0, 0)
 
 
 def test_only_seeds_that_both_have_are_compared():
     first = Variant("f", {s: curves([[0.5]]) for s in (4, 1, 2)})
     other = Variant("o", {s: curves([[s / 10]]) for s in (9, 2, 4)})
-    found = paired(first, other, WORST)
+    found = compare_variants(first, other, WORST)
     assert found.seeds == (2, 4)
     assert found.differences == (0.2 - 0.5, 0.4 - 0.5)
-    reached = paired(first, other, rounds_to(0.4))
+    reached = compare_variants(first, other, rounds_to(0.4))
     assert (reached.seeds, reached.mean) == ((4,), 0)
 
 
 def test_lower_variance_and_higher_jain_are_better():
     even, uneven = (Variant(n, {0: curves([m])}) for n, m in (("e", [0.5, 0.5]), ("u", [0.9, 0.1])))
     for quantity in (VARIANCE, JAIN):
-        assert paired(even, uneven, quantity).first_better == 1
+        assert compare_variants(even, uneven, quantity).first_better == 1
 
 
 def test_variants_that_cannot_be_compared_are_one_sentence():
     first = Variant("first", {0: curves([[0.5]])})
-    message = one_line(InputError, lambda: paired(first, Variant("o", {1: first.runs[0]}), WORST))
+    message = one_line(
+        InputError, lambda: compare_variants(first, Variant("o", {1: first.runs[0]}), WORST)
+    )
     assert message == (
         "variants 'first' and 'o' must have a seed in common to be compared, got 0 and 1"
     )

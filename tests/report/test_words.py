@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.report import amount, amounts, counts, number
-from mmfl.report.words import broken, escaped
+from mmfl.report.words import break_name, escape_markdown
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_a_number_reads_back(value, decimals):
 
 
 def test_names_break_after_punctuation_the_strongest_first():
-    assert broken("allocator.kind=round_robin", 16) == "allocator.kind=\nround_robin"
-    assert broken("allocator.kind=a,local.epochs=5", 18) == "allocator.kind=a,\nlocal.epochs=5"
-    assert broken("short", 16) == "short"
-    assert broken("abcdefgh", 3) == "abc\ndef\ngh"
+    assert break_name("allocator.kind=round_robin", 16) == "allocator.kind=\nround_robin"
+    assert break_name("allocator.kind=a,local.epochs=5", 18) == "allocator.kind=a,\nlocal.epochs=5"
+    assert break_name("short", 16) == "short"
+    assert break_name("abcdefgh", 3) == "abc\ndef\ngh"
 
 
 names = st.text("ab=._, -", min_size=1, max_size=40)
@@ -47,14 +47,14 @@ names = st.text("ab=._, -", min_size=1, max_size=40)
 
 @given(names, st.integers(1, 20))
 def test_broken_lines_are_short_and_lose_nothing(name, width):
-    lines = broken(name, width).split("\n")
+    lines = break_name(name, width).split("\n")
     assert all(len(line) <= width for line in lines)
     assert "".join("".join(lines).split()) == "".join(name.split())
 
 
 def test_names_that_mean_something_in_markdown_are_escaped():
-    assert escaped("a|b *c* <i> `d` [e]\nf") == r"a\|b \*c\* \<i\> \`d\` \[e\] f"
-    assert escaped("fed_fair") == "fed_fair"
+    assert escape_markdown("a|b *c* <i> `d` [e]\nf") == r"a\|b \*c\* \<i\> \`d\` \[e\] f"
+    assert escape_markdown("fed_fair") == "fed_fair"
 
 
 @given(st.lists(st.none() | st.floats(0, 1e12), max_size=6))

@@ -10,7 +10,7 @@ import pytest
 import mmfl
 from mmfl import Experiment, Run
 from mmfl.runs import RunStore
-from mmfl.runs.faults import counts, longest, quarantined, tallies
+from mmfl.runs.faults import count_quarantined, counts, longest, tallies
 from support.rewriting import make_older
 
 BAD = """
@@ -40,7 +40,7 @@ def test_rounds_have_virtual_time_and_a_number_in_quarantine(bad, tmp_path):
     with closing(RunStore.open(tmp_path / "run")) as store:
         rows = store.rows("SELECT virtual, quarantined FROM round ORDER BY round")
         assert longest(store) == max(record.virtual for _, record in records) == 2.0
-        assert quarantined(store) == run.quarantined > 0
+        assert count_quarantined(store) == run.quarantined > 0
     away = [sum(until > 0 for _, until in state.offenders.values()) for state, _ in records]
     assert rows == [(r.virtual, n) for (_, r), n in zip(records, away, strict=True)]
     assert set(run.faults) == {"dropout", "duplicate", "late", "nan"}

@@ -120,7 +120,7 @@ class EqualBounds:
         refuse_bad(view.difficulty[~np.isnan(view.difficulty)])
         memory = self.memory if self.learn else None
         learnt = {
-            task: _learnt((state or {}).get(task), now, memory)
+            task: _learn_round((state or {}).get(task), now, memory)
             for task, now in f.items()
             if not isnan(now)
         }
@@ -145,7 +145,7 @@ class EqualBounds:
         return {task: _constants(learnt) for task, learnt in (state or {}).items()}
 
 
-def _learnt(before: dict[str, Any] | None, f: float, memory: float | None) -> dict[str, Any]:
+def _learn_round(before: dict[str, Any] | None, f: float, memory: float | None) -> dict[str, Any]:
     """A task's table in the state, with what the last round did to its difficulty added."""
     if before is None:
         return {"first": f or 1.0, "f": f, "sums": np.zeros((4, 4)).tolist()}

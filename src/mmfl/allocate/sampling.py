@@ -71,7 +71,7 @@ def sample(
         task[resting] = -1
     if sampling.floor:
         task = _raise_to_floor(task, view, by_name, sampling.floor, rng)
-    return _given(view, patterns, task, chance)
+    return _make_assignments(view, patterns, task, chance)
 
 
 def deal(view: View, counts: Callable[[Patterns, Columns], Ints], *, rng: Stream) -> Assignments:
@@ -92,7 +92,7 @@ def deal(view: View, counts: Callable[[Patterns, Columns], Ints], *, rng: Stream
     dealt = counts(patterns, by_name)
     drawn = _cut(dealt, patterns, rng.at(view.clients))
     chance = (dealt / patterns.sizes[:, None]).take(_cells(drawn, patterns))
-    return _given(view, patterns, by_name.take(drawn), chance)
+    return _make_assignments(view, patterns, by_name.take(drawn), chance)
 
 
 def _by_name(view: View) -> Columns:
@@ -100,7 +100,7 @@ def _by_name(view: View) -> Columns:
     return np.array(sorted(range(len(view.tasks)), key=view.tasks.__getitem__), dtype=np.intp)
 
 
-def _given(view: View, patterns: Patterns, task: Ints, chance: Floats) -> Assignments:
+def _make_assignments(view: View, patterns: Patterns, task: Ints, chance: Floats) -> Assignments:
     """The assignments of the clients that may train something."""
     resting = patterns.without_tasks
     if resting is None:

@@ -91,14 +91,14 @@ def run(
     if figure is not None:
         from mmfl.report.figures import save_supply
 
-        save_supply(outcome, figure, title=_called(rule))
+        save_supply(outcome, figure, title=_describe_rule(rule))
     if json:
         from json import dumps
 
         typer.echo(dumps({"mechanism": kind_of(rule), **outcome_data(outcome, money)}))
         return
     share = money / table.shape[1] if kind_of(rule) in FIXED and money is not None else None
-    show_outcome(outcome, _called(rule), money, share)
+    show_outcome(outcome, _describe_rule(rule), money, share)
     _wrote(out, figure)
 
 
@@ -220,7 +220,7 @@ def _wrote(*paths: Path | None) -> None:
             typer.echo(f"wrote {path}")
 
 
-def _called(rule: Mechanism) -> str:
+def _describe_rule(rule: Mechanism) -> str:
     """A mechanism with its options, for people."""
     from mmfl.cli.auction_input import kind_of
 

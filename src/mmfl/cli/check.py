@@ -79,7 +79,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
         )
     if population.recruited is not None:
         warn_left_out(population.recruited)
-        lines.append(_recruited(population.recruited))
+        lines.append(_describe_recruited(population.recruited))
     able = engine.federation.able()
     idle = 0 if able is None else len(engine.federation.clients) - len(able)
     if idle:
@@ -99,7 +99,7 @@ def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[
     return lines
 
 
-def _recruited(recruited: RecruitedClients) -> str:
+def _describe_recruited(recruited: RecruitedClients) -> str:
     """Who was recruited for what, and how many of them can train it."""
     from mmfl.report import amount
 

@@ -101,10 +101,12 @@ def find_modules(config: Path) -> None:
     """
     folder = config.resolve().parent
     sys.path[:0] = [os.getcwd(), str(folder)]
-    sys.path += [path for path in _recorded(folder / "environment.json") if path not in sys.path]
+    sys.path += [
+        path for path in _read_import_folders(folder / "environment.json") if path not in sys.path
+    ]
 
 
-def _recorded(path: Path) -> list[str]:
+def _read_import_folders(path: Path) -> list[str]:
     """The folders of modules in the file about a run, if there is one, as far as they exist."""
     from json import loads
 

@@ -227,7 +227,7 @@ def compare(
 ) -> dict[str, dict[int, Run]]:
     """Run every variant with every seed, unless `out` has the run; returns runs by name and seed.
 
-    If runs fail, the others are finished and stored; then a `ComparisonError` names the failed ones.
+    If runs fail, the others are finished and stored; then a `ComparisonError` names the failures.
 
     Args:
         experiments: From a variant's name to its experiment.

@@ -52,7 +52,7 @@ def read_vary(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
             raise ConfigError(f"--vary takes key=a,b (e.g. allocator.alpha=1,3,5), got {text!r}")
         if keys.count(key) > 1:
             raise ConfigError(f"--vary {key} is given twice; put its values into one list")
-        called, values = _called(key, keys), [_value(option) for option in options]
+        called, values = _shorten_key(key, keys), [_value(option) for option in options]
         same = _in_all(values)
         labels = [_label(key, called, value, same) for value in values]
         axes.append([(label, f"{key}={o}") for label, o in zip(labels, options, strict=True)])
@@ -85,7 +85,7 @@ def _split(values: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _called(key: str, keys: Sequence[str]) -> str:
+def _shorten_key(key: str, keys: Sequence[str]) -> str:
     """The last part of a key, or as many as it takes to tell it from the other keys."""
     parts = key.split(".")
     for count in range(1, len(parts)):

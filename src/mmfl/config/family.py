@@ -245,7 +245,7 @@ def dump(value: Any) -> Any:
     for field in dataclasses.fields(value):
         item = getattr(value, field.name)
         if item is not None and item != {}:
-            table[field.name] = _dumped(item, hints[field.name])
+            table[field.name] = _dump_field(item, hints[field.name])
     return table
 
 
@@ -254,11 +254,11 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls, include_extras=True)
 
 
-def _dumped(item: Any, hint: Any) -> Any:
+def _dump_field(item: Any, hint: Any) -> Any:
     """A field's value; a member of a family, or a table of members, as its family writes it."""
     if isinstance(item, Mapping):
         inner = (typing.get_args(hint) or (None,))[-1]
-        return {key: _dumped(value, inner) for key, value in item.items()}
+        return {key: _dump_field(value, inner) for key, value in item.items()}
     metadata = getattr(hint, "__metadata__", ())
     family = next((m for m in metadata if isinstance(m, Family)), None)
     return family.dump(item) if family else dump(item)

@@ -25,15 +25,15 @@ __all__ = ["Floats", "Problem", "TheOutputs", "Vector", "as_trained", "spread_le
 Floats = npt.NDArray[np.float64]
 
 
-def _listed(value: Any) -> Any:
+def _to_lists(value: Any) -> Any:
     """Arrays as lists, also inside a list of them."""
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_to_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-Vector = Annotated[tuple[float, ...], BeforeValidator(_listed)]
-Clients = Annotated[tuple[tuple[tuple[float, ...], ...], ...], BeforeValidator(_listed)]
+Vector = Annotated[tuple[float, ...], BeforeValidator(_to_lists)]
+Clients = Annotated[tuple[tuple[tuple[float, ...], ...], ...], BeforeValidator(_to_lists)]
 
 
 @component

@@ -72,7 +72,7 @@ class Arrays:
                 names, or a word with a letter for each) and `groups`. Instead of x_train and
                 y_train, `clients`: a list of one pair (x, y) per client.
         """
-        parts = _joined(where, parts)
+        parts = _join_clients(where, parts)
         known = (*PARTS, "classes", "groups")
         for name in parts:
             if name not in known:
@@ -166,7 +166,7 @@ def content_hash(arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
-def _joined(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+def _join_clients(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
     """Per-client pairs as one array with groups."""
     parts = dict(parts)
     if "clients" not in parts:

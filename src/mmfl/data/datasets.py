@@ -77,12 +77,12 @@ def data_folder(data_dir: str | Path | None) -> Path | None:
 def wanted_folder(data_dir: str | Path | None) -> Path | None:
     """The folder that is given, or that MMFL_DATA names, whether it exists or not."""
     folder = data_dir if data_dir is not None else os.environ.get("MMFL_DATA") or None
-    return None if folder is None else _expanded(folder)
+    return None if folder is None else _expand_home(folder)
 
 
 def default_folder() -> Path:
     """Where names are looked up, and fetched to, if no data folder is set: mmfl's own cache."""
-    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "mmfl"
+    return _expand_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "mmfl"
 
 
 def _cache() -> Path | None:
@@ -93,7 +93,7 @@ def _cache() -> Path | None:
         return None
 
 
-def _expanded(folder: str | Path) -> Path:
+def _expand_home(folder: str | Path) -> Path:
     """With the user's home in place of ``~``."""
     try:
         return Path(folder).expanduser()
@@ -120,7 +120,7 @@ class Named:
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""
         folder = data_folder(data_dir) or _cache()
-        return 0 if folder is None else _promised(folder / f"{self.name}.npz")
+        return 0 if folder is None else _read_size(folder / f"{self.name}.npz")
 
     def load(self, data_dir: Path | None) -> Arrays:
         """Find it and read it."""
@@ -163,7 +163,7 @@ class Npz:
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""
         path = (data_folder(data_dir) or Path()) / self.path
-        return _promised(path)
+        return _read_size(path)
 
     def load(self, data_dir: Path | None) -> Arrays:
         """Read the file."""
@@ -274,7 +274,7 @@ def _hint(path: Path) -> str:
     return "" if path.suffix.lower() == ".npz" else f"; {_OTHER_FILES}"
 
 
-def _promised(path: Path) -> int:
+def _read_size(path: Path) -> int:
     """How many bytes the arrays of an npz file have, by their heads; 0 if it is no such file."""
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:

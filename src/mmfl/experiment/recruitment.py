@@ -87,7 +87,7 @@ class RecruitmentSettings:
         refuse([Need(what, bytes_needed(len(clients), len(tasks)))])
         if isinstance(self.bids, Csv):
             try:
-                return _matched(self.bids.read(), tasks, clients, self.bids.path)
+                return _match_bids(self.bids.read(), tasks, clients, self.bids.path)
             except InputError as error:
                 raise InputError(f"recruitment.bids: {error}") from None
         models = {task: self.tasks.get(task, self.bids) for task in tasks}
@@ -98,7 +98,7 @@ def _near(name: str, names: Sequence[str]) -> str:
     return did_you_mean(name, names)
 
 
-def _matched(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: str) -> Bids:
+def _match_bids(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: str) -> Bids:
     """The rows and columns of a file in the order of an experiment; who is not in it is unwilling.
 
     Columns and tasks must be the same; so must rows and clients, if the file does not name them.

@@ -81,7 +81,7 @@ def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients 
     entry = np.where(holds, bids.values, np.inf).min(axis=0, initial=np.inf)
     kept = list(range(len(bids.tasks)))
     while kept:
-        outcome = _held(settings.mechanism, _columns(bids, kept))
+        outcome = _hold_auction(settings.mechanism, _columns(bids, kept))
         able = (outcome.participation > 0) & holds[:, kept]
         empty = [place for place in range(len(kept)) if not able[:, place].any()]
         if not empty:
@@ -152,7 +152,7 @@ def warn_left_out(recruited: RecruitedClients | None) -> None:
         warnings.warn(said, MmflWarning, stacklevel=3)
 
 
-def _held(mechanism: Mechanism, bids: Bids) -> Recruitment:
+def _hold_auction(mechanism: Mechanism, bids: Bids) -> Recruitment:
     """The outcome, if it is one: a mechanism may be a user's own."""
     who = f"the mechanism {describe_part(mechanism)}"
     with Guard(f"{who} failed", InputError, part=mechanism, always=True):

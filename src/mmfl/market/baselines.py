@@ -60,7 +60,7 @@ def random_within_budget(
     """
     table, B = Bids.of(bids), positive(budget, "budget")
     N, S = table.shape
-    orders = _drawn(seed, N, S) if order is None else _given(order, N, S)
+    orders = _draw_orders(seed, N, S) if order is None else _check_orders(order, N, S)
     limit = at_most(B / S)
     joins = np.zeros((N, S), dtype=bool)
     winners = []
@@ -82,14 +82,14 @@ def random_within_budget(
     )
 
 
-def _drawn(seed: object, N: int, S: int) -> list[Ints]:
+def _draw_orders(seed: object, N: int, S: int) -> list[Ints]:
     if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed must be a whole number >= 0, got {short(seed)}")
     rng = np.random.default_rng(int(seed))
     return [rng.permutation(N) for _ in range(S)]
 
 
-def _given(order: Any, N: int, S: int) -> list[Ints]:
+def _check_orders(order: Any, N: int, S: int) -> list[Ints]:
     try:
         rows = [np.asarray(one) for one in order]
     except (TypeError, ValueError):

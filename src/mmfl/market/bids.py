@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from mmfl.config import short
 from mmfl.errors import InputError
-from mmfl.market.ranking import ranked
+from mmfl.market.ranking import rank_columns
 
 __all__ = ["SLACK", "Bids", "at_most", "positive"]
 
@@ -49,7 +49,7 @@ class Bids:
     tasks: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        values = _checked(self.values)
+        values = _check_bids(self.values)
         N, S = values.shape
         clients = self.clients if len(self.clients) else range(N)
         clients = clients if isinstance(clients, range) else list(clients)
@@ -85,7 +85,7 @@ class Bids:
 
     @cached_property
     def _ranking(self) -> tuple[Ints, Floats]:
-        order, ascending = ranked(self.values.T)
+        order, ascending = rank_columns(self.values.T)
         order.flags.writeable = ascending.flags.writeable = False
         return order, ascending
 
@@ -147,12 +147,12 @@ def positive(value: object, name: str) -> float:
     return amount
 
 
-def _checked(bids: Any) -> Floats:
+def _check_bids(bids: Any) -> Floats:
     """An (N, S) table of float64 of our own, every rule checked."""
     rows = bids if isinstance(bids, list | tuple) else ()
     if any(isinstance(part, np.ma.MaskedArray) for part in (bids, *rows)):
         raise InputError("bids must not be a masked array; write inf where a client is unwilling")
-    table = bids if isinstance(bids, np.ndarray) else _gathered(bids)
+    table = bids if isinstance(bids, np.ndarray) else _to_array(bids)
     if table.ndim != 2:
         raise InputError(f"bids must have rows and columns (N x S), got {table.ndim} dimensions")
     if table.shape[1] == 0:
@@ -176,7 +176,7 @@ def _checked(bids: Any) -> Floats:
     return values
 
 
-def _gathered(bids: Any) -> npt.NDArray[Any]:
+def _to_array(bids: Any) -> npt.NDArray[Any]:
     """Anything array-like as an array; lists as objects, so that no cell is converted unseen."""
     if hasattr(bids, "__array__"):
         return np.asarray(bids)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ranked"]
+__all__ = ["rank_columns"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -22,7 +22,7 @@ _FEW = 1000  # rows, for which calls cost more than sorting
 _PASSES = 12
 
 
-def ranked(columns: Floats) -> tuple[Ints, Floats]:
+def rank_columns(columns: Floats) -> tuple[Ints, Floats]:
     """The places of each row of `columns` (S, N) in ascending order, and (S, N + 1) the values.
 
     The values are in that order, with inf at the end. Equal values are in the order of their

@@ -31,7 +31,7 @@ from mmfl.planning.options import (
 )
 from mmfl.planning.outlook import Plan, Source
 from mmfl.planning.scenarios import summarize_trials
-from mmfl.planning.surrogate import Fixed, Surrogate, Tutor, rehearsed
+from mmfl.planning.surrogate import Fixed, Surrogate, Tutor, make_rehearsal
 from mmfl.planning.trials import Auction, Tally, Trial
 from mmfl.rng import stream
 
@@ -92,7 +92,7 @@ class Planning:
         for draw in range(self.draws):
             seed = int(stream(self.experiment.seed, "plan", draw).integers(2**63))
             for budget in self.budgets:
-                base = rehearsed(set_budget(self.experiment, budget), seed)
+                base = make_rehearsal(set_budget(self.experiment, budget), seed)
                 population, recruited = _recruit(base, self.federation)
                 for alpha in self.alphas:
                     yield self._try(draw, set_alpha(base, alpha), population, recruited)

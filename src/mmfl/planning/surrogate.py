@@ -23,7 +23,7 @@ from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params, Split
 from mmfl.experiment import Experiment, Federation, Ids
 from mmfl.objectives import LossScore
 
-__all__ = ["Fixed", "Surrogate", "Tutor", "Work", "rehearsed", "work_of"]
+__all__ = ["Fixed", "Surrogate", "Tutor", "Work", "make_rehearsal", "work_of"]
 
 _LAYOUT = Layout((("work", (1,)), ("beta", (1,))))
 _UPDATE = Params(_LAYOUT, np.ones(2, np.float32))
@@ -83,7 +83,7 @@ def work_of(params: Params) -> float:
     return float(params.flat[0])
 
 
-def rehearsed(experiment: Experiment, seed: int) -> Experiment:
+def make_rehearsal(experiment: Experiment, seed: int) -> Experiment:
     """The experiment as a `Surrogate` serves it: who trains what is decided as in the original.
 
     Difficulties are read off directly (the score "loss", of an evaluation whose loss they are) and
@@ -109,7 +109,7 @@ class Surrogate:
     """An `Engine` for a rehearsed experiment.
 
     Attributes:
-        experiment: As `rehearsed` makes it.
+        experiment: As `make_rehearsal` makes it.
         federation: Who is there; it may be that of another seed.
         tutors: By task, what is known of it.
     """

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mmfl.errors import printable
-from mmfl.report.words import broken
+from mmfl.report.words import break_name
 
 __all__ = ["Cell", "Column", "Grid", "make_text", "markdown_table"]
 
@@ -165,7 +165,7 @@ def _break(text: str, width: int) -> str:
     return "\n".join(
         line
         if cell_len(line) <= width
-        else indent + broken(line, max(width - len(indent), 1)).replace("\n", f"\n{indent}")
+        else indent + break_name(line, max(width - len(indent), 1)).replace("\n", f"\n{indent}")
         for line in lines
     )
 

@@ -10,7 +10,7 @@ from mmfl.report.curves import Curves
 from mmfl.report.statistics import Variant
 from mmfl.runs import TaskTurns, describe_mix, find_mixed_setups
 
-__all__ = ["MARK", "Remark", "as_data", "failed_runs", "marked", "remarks"]
+__all__ = ["MARK", "Remark", "as_data", "failed_runs", "mark_name", "remarks"]
 
 MARK = "!"
 """Stands after the name of a variant that has a serious remark, and before that remark."""
@@ -45,7 +45,7 @@ def remarks(variants: Sequence[Variant]) -> list[Remark]:
     found = [
         remark
         for variant in variants
-        for remark in (*_untrained(variant), *_failed(variant), *_inexact(variant))
+        for remark in (*_find_untrained(variant), *_find_failed(variant), *_inexact(variant))
     ]
     made = find_mixed_setups(run.made_with for variant in variants for run in variant.runs.values())
     found += [Remark("", describe_mix(name, counts)) for name, counts in made.items()]
@@ -61,7 +61,7 @@ def failed_runs(failed: Mapping[tuple[str, int], Exception]) -> list[Remark]:
     return found
 
 
-def marked(name: str, about: Iterable[Remark]) -> str:
+def mark_name(name: str, about: Iterable[Remark]) -> str:
     """A variant's name, with the mark if one of the remarks on it is serious."""
     serious = any(remark.serious and remark.variant == name for remark in about)
     return f"{name} {MARK}" if serious else name
@@ -97,14 +97,14 @@ def _seeds(variant: Variant, task: str) -> dict[int, TaskTurns]:
     return {seed: turns for seed, turns in by_seed.items() if turns and not turns.trained}
 
 
-def _untrained(variant: Variant) -> Iterable[Remark]:
+def _find_untrained(variant: Variant) -> Iterable[Remark]:
     for task in variant.tasks:
         found = _seeds(variant, task)
         for kind in dict.fromkeys(map(_kind, found.values())):
             some = {seed: turns for seed, turns in found.items() if _kind(turns) == kind}
             most = max(some.values(), key=lambda turns: turns.failed)
             total = replace(most, failed=sum(turns.failed for turns in some.values()))
-            said = f"task {task!r} never trained with {_listed(some)}: {total.why}"
+            said = f"task {task!r} never trained with {_list_seeds(some)}: {total.why}"
             yield Remark(variant.name, said, most.broken)
 
 
@@ -113,7 +113,7 @@ def _kind(turns: TaskTurns) -> tuple[bool, bool, bool]:
     return turns.failed > 0, turns.left_out, turns.nobody
 
 
-def _failed(variant: Variant) -> Iterable[Remark]:
+def _find_failed(variant: Variant) -> Iterable[Remark]:
     """How many turns failed of the tasks that trained all the same."""
     runs = [[t for t in run.outcomes.values() if t.trained] for run in variant.runs.values()]
     turns = [task for run in runs for task in run]
@@ -132,7 +132,7 @@ def _inexact(variant: Variant) -> Iterable[Remark]:
             yield Remark(variant.name, said)
 
 
-def _listed(seeds: Iterable[int]) -> str:
+def _list_seeds(seeds: Iterable[int]) -> str:
     numbers = [str(seed) for seed in seeds]
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return f"seed{'s' * (len(numbers) > 1)} {', '.join(numbers[:_NAMED])}{more}"

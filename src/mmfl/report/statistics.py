@@ -35,8 +35,8 @@ __all__ = [
     "Spread",
     "Summary",
     "Variant",
+    "compare_variants",
     "of_task",
-    "paired",
     "rounds_to",
     "same_tasks",
     "sharing_seeds",
@@ -62,7 +62,7 @@ class Variant:
             if (run.tasks, run.better) != (self.tasks, self.better):
                 raise InputError(
                     f"the runs of variant {self.name!r} must have the same tasks: seed {seed} has "
-                    f"{_named(run)}, seed {self.seeds[0]} has {_named(self)}"
+                    f"{_name_tasks(run)}, seed {self.seeds[0]} has {_name_tasks(self)}"
                 )
 
     @property
@@ -242,7 +242,7 @@ class Paired:
     other_better: int
 
 
-def paired(first: Variant, other: Variant, quantity: Quantity) -> Paired:
+def compare_variants(first: Variant, other: Variant, quantity: Quantity) -> Paired:
     """How much higher a quantity is in `other` than in `first`, over their common seeds.
 
     Of `rounds_to`, beware: only seeds in which both reached the target can be compared, so a
@@ -252,7 +252,7 @@ def paired(first: Variant, other: Variant, quantity: Quantity) -> Paired:
     if not common:
         raise InputError(
             f"variants {first.name!r} and {other.name!r} must have a seed in common to be "
-            f"compared, got {_listed(first.seeds)} and {_listed(other.seeds)}"
+            f"compared, got {_join(first.seeds)} and {_join(other.seeds)}"
         )
     of_first, of_other = first.values(quantity), other.values(quantity)
     by_seed = {seed: of_other[seed] - of_first[seed] for seed in common}
@@ -278,13 +278,13 @@ def same_tasks(variants: Sequence[Variant]) -> None:
         raise InputError("a comparison needs at least one variant, got none")
     names = [variant.name for variant in variants]
     if len(set(names)) < len(names):
-        raise InputError(f"variants must have different names, got {_listed(names)}")
+        raise InputError(f"variants must have different names, got {_join(names)}")
     first = variants[0]
     for other in variants[1:]:
         if (other.tasks, other.better) != (first.tasks, first.better):
             raise InputError(
                 f"variants must have the same tasks to be compared: {other.name!r} has "
-                f"{_named(other)}, {first.name!r} has {_named(first)}"
+                f"{_name_tasks(other)}, {first.name!r} has {_name_tasks(first)}"
             )
 
 
@@ -304,10 +304,10 @@ def _interval(found: Spread) -> tuple[float, float] | None:
     return found.mean - half, found.mean + half
 
 
-def _named(run: Curves | Variant) -> str:
+def _name_tasks(run: Curves | Variant) -> str:
     marks = [" (lower is better)" if better == "lower" else "" for better in run.better]
     return ", ".join(name + mark for name, mark in zip(run.tasks, marks, strict=True))
 
 
-def _listed(things: Iterable[object]) -> str:
+def _join(things: Iterable[object]) -> str:
     return ", ".join(str(thing) for thing in things)

@@ -15,21 +15,21 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from mmfl.errors import InputError
 from mmfl.report.grid import Cell, Column, Grid, make_text, markdown_table
-from mmfl.report.remarks import MARK, Remark, as_data, marked, remarks
+from mmfl.report.remarks import MARK, Remark, as_data, mark_name, remarks
 from mmfl.report.statistics import (
     OVERALL,
     Paired,
     Quantity,
     Spread,
     Variant,
+    compare_variants,
     of_task,
-    paired,
     rounds_to,
     same_tasks,
     sharing_seeds,
     spread,
 )
-from mmfl.report.words import escaped, number
+from mmfl.report.words import escape_markdown, number
 
 __all__ = ["Differences", "Results", "data", "quantities"]
 
@@ -54,7 +54,7 @@ class Results:
         same_tasks(variants)
         self._variants = tuple(variants)
         self._about = tuple(remarks(variants) if about is None else about)
-        self._names = [marked(variant.name, self._about) for variant in variants]
+        self._names = [mark_name(variant.name, self._about) for variant in variants]
         self._quantities = quantities(variants[0], target)
         serious = {remark.variant for remark in self._about if remark.serious}
         sound = [variant.name not in serious for variant in variants]
@@ -76,8 +76,8 @@ class Results:
 
     def markdown(self) -> str:
         """As a table of GitHub's Markdown, a line that explains it, and the remarks."""
-        names = [escaped(name) for name in self._names]
-        labels = [escaped(_label(quantity)) for quantity in self._quantities]
+        names = [escape_markdown(name) for name in self._names]
+        labels = [escape_markdown(_label(quantity)) for quantity in self._quantities]
         rows = [[cell.markdown() for cell in row] for row in self._rows]
         if len(self._variants[0].tasks) <= _MANY_TASKS:
             lines = [[name, *row] for name, row in zip(names, rows, strict=True)]
@@ -86,7 +86,7 @@ class Results:
             turned = zip(labels, *rows, strict=True)
             table = markdown_table(["", *names], [list(row) for row in turned])
         under = [f"\n{self._note('Bold')}\n", *(self._about and ["\n"])]
-        under += [f"- {escaped(remark.line)}\n" for remark in self._about]
+        under += [f"- {escape_markdown(remark.line)}\n" for remark in self._about]
         return "".join([table, *under])
 
     def _note(self, mark: str) -> str:
@@ -128,11 +128,11 @@ class Differences:
         self._steps = _steps(variants, quantities)
         about = remarks(variants) if about is None else about
         self._serious = any(remark.serious for remark in about)
-        self._first = marked(variants[0].name, about)
+        self._first = mark_name(variants[0].name, about)
         self._others = [
             (
-                marked(other.name, about),
-                [paired(variants[0], other, quantity) for quantity in quantities],
+                mark_name(other.name, about),
+                [compare_variants(variants[0], other, quantity) for quantity in quantities],
             )
             for other in variants[1:]
         ]
@@ -157,12 +157,12 @@ class Differences:
 
     def markdown(self) -> str:
         """As a table of GitHub's Markdown, and a line that explains it."""
-        first = escaped(self._first)
+        first = escape_markdown(self._first)
         head = ["", "", "difference", "95% interval", f"{first} better in"]
         rows = [
             [
-                escaped(name),
-                escaped(_label(one.quantity)),
+                escape_markdown(name),
+                escape_markdown(_label(one.quantity)),
                 _difference(one).markdown(),
                 _interval(one),
                 _seeds(one),
@@ -170,7 +170,7 @@ class Differences:
             for name, pairs in self._others
             for one in pairs
         ]
-        return f"{markdown_table(head, rows, left=2)}\n{escaped(self._note('Bold'))}\n"
+        return f"{markdown_table(head, rows, left=2)}\n{escape_markdown(self._note('Bold'))}\n"
 
     def _note(self, mark: str) -> str:
         note = f"Each row minus {self._first}, paired by seed; mean over seeds, Student's t."
@@ -218,11 +218,13 @@ def data(variants: Sequence[Variant], target: float | None = None) -> dict[str, 
             {
                 "variant": other.name,
                 "to": first.name,
-                "tasks": {q.label: _plain_pair(paired(first, other, q)) for q in tasks},
-                **{q.label.lower(): _plain_pair(paired(first, other, q)) for q in OVERALL},
+                "tasks": {q.label: _plain_pair(compare_variants(first, other, q)) for q in tasks},
+                **{
+                    q.label.lower(): _plain_pair(compare_variants(first, other, q)) for q in OVERALL
+                },
                 "rounds_to_target": None
                 if goal is None
-                else _plain_pair(paired(first, other, goal)),
+                else _plain_pair(compare_variants(first, other, goal)),
             }
             for other in sharing_seeds(variants)[1:]
         ],
@@ -286,17 +288,17 @@ def _spread(values: Spread, seeds: int, quantity: Quantity) -> str:
 
 
 def _difference(pair: Paired) -> Cell:
-    return Cell(_signed(pair.mean, pair), _clear(pair))
+    return Cell(_format_signed(pair.mean, pair), _clear(pair))
 
 
-def _signed(value: float, pair: Paired) -> str:
+def _format_signed(value: float, pair: Paired) -> str:
     return number(value, pair.quantity.decimals, sign=True)
 
 
 def _interval(pair: Paired) -> str:
     if pair.interval is None:
         return "-"
-    low, high = (_signed(end, pair) for end in pair.interval)
+    low, high = (_format_signed(end, pair) for end in pair.interval)
     return f"[{low}, {high}]"
 
 

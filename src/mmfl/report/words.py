@@ -10,7 +10,7 @@ from rich.cells import cell_len, chop_cells
 
 from mmfl.errors import printable
 
-__all__ = ["amount", "amounts", "broken", "counts", "escaped", "number", "thin"]
+__all__ = ["amount", "amounts", "break_name", "counts", "escape_markdown", "number", "thin"]
 
 
 def number(value: float, decimals: int, *, sign: bool = False) -> str:
@@ -78,12 +78,12 @@ def counts(values: Sequence[float], decimals: int = 2) -> list[str]:
     return [f"{value:,.{0 if whole else decimals}f}" for value in values]
 
 
-def broken(name: str, width: int) -> str:
+def break_name(name: str, width: int) -> str:
     r"""A name in lines of at most `width` cells, broken after punctuation where it can be.
 
     A cell is the room of one letter on a terminal; a Chinese character takes two.
 
-    >>> broken("allocator.kind=round_robin", 16)
+    >>> break_name("allocator.kind=round_robin", 16)
     'allocator.kind=\nround_robin'
     """
     return "\n".join(line.rstrip() for line in _lines(" ".join(name.split()), width, _WEAKER))
@@ -107,7 +107,7 @@ def _lines(text: str, width: int, marks: tuple[str, ...]) -> list[str]:
     return lines if lines[0] else lines[1:]
 
 
-def escaped(name: str) -> str:
+def escape_markdown(name: str) -> str:
     """A name as it may stand in Markdown; control characters are shown."""
     return re.sub(r"([\\|*<>`\[\]])", r"\\\1", printable(" ".join(name.split())))
 

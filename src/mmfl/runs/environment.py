@@ -134,10 +134,12 @@ def inexact(environment: Mapping[str, Any]) -> str:
         names = differences(last, made)
         if names:
             after = one_line(session.get("after_round"))
-            clauses.append(f"resumed after round {after} with {_listed(names, made)}")
+            clauses.append(f"resumed after round {after} with {_list_versions(names, made)}")
         changes |= dict.fromkeys(names)
         started, last = made | started, last | made
-    return f"started with {_listed(changes, started)}, {', '.join(clauses)}" if clauses else ""
+    return (
+        f"started with {_list_versions(changes, started)}, {', '.join(clauses)}" if clauses else ""
+    )
 
 
 def find_mixed_setups(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
@@ -152,16 +154,18 @@ def find_mixed_setups(runs: Iterable[Mapping[str, str]]) -> dict[str, dict[str, 
 
 def describe_mix(name: str, counts: Mapping[str, int]) -> str:
     """A sentence about runs that were made with different versions of something."""
-    parts = [f"{_called(name, v)} ({n} run{'s' * (n > 1)})" for v, n in sorted(counts.items())]
+    parts = [
+        f"{_name_version(name, v)} ({n} run{'s' * (n > 1)})" for v, n in sorted(counts.items())
+    ]
     listed = ", ".join(parts)
     return f"not all runs were made with the same setup, which may change results: {listed}"
 
 
-def _listed(names: Iterable[str], made: Mapping[str, str]) -> str:
-    return " and ".join(_called(name, made[name]) for name in names)
+def _list_versions(names: Iterable[str], made: Mapping[str, str]) -> str:
+    return " and ".join(_name_version(name, made[name]) for name in names)
 
 
-def _called(name: str, value: str) -> str:
+def _name_version(name: str, value: str) -> str:
     return f"{name} {value or 'none'}"
 
 

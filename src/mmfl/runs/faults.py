@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mmfl.runs.store import RunStore
 
-__all__ = ["FaultCount", "Tally", "counts", "longest", "quarantined", "tallies"]
+__all__ = ["FaultCount", "Tally", "count_quarantined", "counts", "longest", "tallies"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def longest(store: RunStore) -> float | None:
     return found
 
 
-def quarantined(store: RunStore) -> int:
+def count_quarantined(store: RunStore) -> int:
     """How many clients are in quarantine after the last round."""
     if not store.has("round", "quarantined"):
         return 0

@@ -18,7 +18,7 @@ from mmfl.runs.checkpoints import round_of
 from mmfl.runs.directory.lock import is_owned
 from mmfl.runs.environment import inexact, made_with, sessions
 from mmfl.runs.failures import TaskTurns, turns_by_task
-from mmfl.runs.faults import Tally, quarantined, tallies
+from mmfl.runs.faults import Tally, count_quarantined, tallies
 from mmfl.runs.store import RunStore
 
 __all__ = ["Run", "no_nan", "status_of"]
@@ -130,7 +130,7 @@ class Run:
                 f"SELECT reason, min(detail), count(*) {lost} "
                 "GROUP BY reason ORDER BY count(*) DESC LIMIT 1"
             )
-            faults, away = tallies(store), quarantined(store)
+            faults, away = tallies(store), count_quarantined(store)
         return cls(
             folder=Path(folder),
             data=data,

@@ -153,10 +153,10 @@ def left_in_groups(root: Path = ROOT, own: Path = OWN) -> Iterator[int]:
             names, prefix = ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_"
         limit, used = (numbers_in(group / name) for name in names)
         if limit and used and limit[0] < 1 << 60:
-            yield max(0, limit[0] - used[0] + _cached(group, prefix))
+            yield max(0, limit[0] - used[0] + _count_cached(group, prefix))
 
 
-def _cached(group: Path, prefix: str) -> int:
+def _count_cached(group: Path, prefix: str) -> int:
     kinds = (f"{prefix}active_file", f"{prefix}inactive_file")
     pairs = (line.split() for line in lines_of(group / "memory.stat"))
     return sum(int(number) for name, number in pairs if name in kinds)

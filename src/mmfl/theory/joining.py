@@ -122,13 +122,13 @@ def sum_at_most(y: float, cdfs: Sequence[Cdf], *, tol: float = 1e-7) -> float:
         return _at(cdfs[0], y)
     before, cells = math.nan, 128
     while True:
-        found = _convolved(y, cdfs, cells)
+        found = _convolve(y, cdfs, cells)
         if abs(found - before) < tol or cells >= 1 << 18:
             return found
         before, cells = found, cells * 2
 
 
-def _convolved(y: float, cdfs: Sequence[Cdf], cells: int) -> float:
+def _convolve(y: float, cdfs: Sequence[Cdf], cells: int) -> float:
     from scipy.signal import fftconvolve
 
     grid = np.linspace(0.0, y, cells + 1)
@@ -170,7 +170,7 @@ def _most(cdf: Cdf, y: float) -> float:
 
 
 def _tail_convolved(y: float, cdfs: Sequence[Cdf], cells: int) -> float:
-    """As `_convolved`, of tails: only positive numbers are added."""
+    """As `_convolve`, of tails: only positive numbers are added."""
     from scipy.signal import fftconvolve
 
     grid = np.linspace(0.0, y, cells + 1)

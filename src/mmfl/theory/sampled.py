@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import InputError
-from mmfl.theory.selection import Floats, normalised
+from mmfl.theory.selection import Floats, normalise
 
 __all__ = ["Sampled", "sampled_weights"]
 
@@ -52,7 +52,7 @@ def sampled_weights(
         draws: Selections.
         rng: Source of randomness.
     """
-    share = normalised(p)
+    share = normalise(p)
     if not 0 <= q <= 1:
         raise InputError(f"q must be a probability in [0, 1], got {q!r}")
     K = len(share)

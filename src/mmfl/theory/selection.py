@@ -20,12 +20,12 @@ import numpy.typing as npt
 from mmfl.errors import InputError
 
 __all__ = [
-    "enumerated",
+    "enumerate_moments",
     "expected_weights",
     "gamma_gap",
-    "integrated",
+    "integrate_moments",
     "inverse_size_term",
-    "normalised",
+    "normalise",
     "pair_weight",
     "selection_probability",
     "selection_probability_active",
@@ -75,7 +75,7 @@ def pair_weight(weights: npt.ArrayLike) -> float:
     (1 - sum w^2) / 2, at most (1 - 1/n) / 2 < 1/2. The lemma sums over ordered pairs, which is
     twice as much; its proof and the corollary use this one.
     """
-    w = normalised(weights)
+    w = normalise(weights)
     return float(1.0 - np.square(w).sum()) / 2.0
 
 
@@ -169,9 +169,9 @@ def gamma_gap(p: npt.ArrayLike, F_at_global_optimum: npt.ArrayLike, F_star: npt.
     return max(float(share @ (here - best)), 0.0)
 
 
-def enumerated(p: npt.ArrayLike, q: float, power: int = 1) -> Floats:
+def enumerate_moments(p: npt.ArrayLike, q: float, power: int = 1) -> Floats:
     """E[w_k^power; k in Sel] for each client by all 2^K selections, as the definition says."""
-    share = normalised(p)
+    share = normalise(p)
     K = len(share)
     if K > _MOST:
         raise InputError(f"enumeration is for {_MOST} clients at most, got {K}; take the integral")
@@ -185,7 +185,7 @@ def enumerated(p: npt.ArrayLike, q: float, power: int = 1) -> Floats:
     return found
 
 
-def integrated(p: npt.ArrayLike, q: float, power: int = 1) -> Floats:
+def integrate_moments(p: npt.ArrayLike, q: float, power: int = 1) -> Floats:
     """E[w_k^power; k in Sel] for any K, by one integral.
 
     Since 1/s = int e^(-us) du, omega_k = int q p_k e^(-u p_k) prod_{j != k} (1 - q + q e^(-u p_j))
@@ -194,7 +194,7 @@ def integrated(p: npt.ArrayLike, q: float, power: int = 1) -> Floats:
     """
     from scipy.integrate import quad_vec
 
-    share = normalised(p)
+    share = normalise(p)
     if q == 0.0:
         return np.zeros_like(share)
     own = share[share > 0]
@@ -220,14 +220,18 @@ def _over_sets(p: npt.ArrayLike, q: float, method: Method, power: int) -> Floats
     if method not in ("auto", "enumeration", "integral"):
         raise InputError(f"method must be auto, enumeration or integral, got {method!r}")
     if method == "auto":
-        method = "enumeration" if normalised(p).size <= _SMALL else "integral"
-    return enumerated(p, q, power) if method == "enumeration" else integrated(p, q, power)
+        method = "enumeration" if normalise(p).size <= _SMALL else "integral"
+    return (
+        enumerate_moments(p, q, power)
+        if method == "enumeration"
+        else integrate_moments(p, q, power)
+    )
 
 
 def _conditional(p: npt.ArrayLike, q: float, given_nonempty: bool) -> Floats:
     """omega, maybe given that Sel is not empty; at q = 0 its limit: one client alone."""
     if given_nonempty and q == 0.0:
-        has = normalised(p) > 0
+        has = normalise(p) > 0
         alone: Floats = has / has.sum()
         return alone
     return expected_weights(p, q) / (_nonempty(q, _clients(p)) if given_nonempty else 1.0)
@@ -240,10 +244,10 @@ def _nonempty(q: float, K: int) -> float:
 
 def _clients(p: npt.ArrayLike) -> int:
     """How many hold data."""
-    return int((normalised(p) > 0).sum())
+    return int((normalise(p) > 0).sum())
 
 
-def normalised(p: npt.ArrayLike) -> Floats:
+def normalise(p: npt.ArrayLike) -> Floats:
     """Shares that add up to 1; refused if they are no finite numbers >= 0, or all 0."""
     try:
         share = np.asarray(p, dtype=np.float64)
@@ -260,7 +264,7 @@ def normalised(p: npt.ArrayLike) -> Floats:
 
 def _fractions(p: npt.ArrayLike) -> Floats:
     """Shares as they are given, where their scale counts; rounded ones need not add up exactly."""
-    normalised(p)
+    normalise(p)
     share = np.asarray(p, dtype=np.float64)
     if abs(float(share.sum()) - 1.0) > 1e-3:
         raise InputError(f"shares must add up to 1, got a sum of {share.sum():g}; divide by it")

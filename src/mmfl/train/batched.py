@@ -46,10 +46,10 @@ class Batched:
         self.together = max(1, min(CHUNK, TOGETHER // max(1, layout.size)))
         self._inputs = inputs
         self._shapes = [shape for _, shape in layout.entries[::2]]
-        self._first = _aligned(1, layout.size)
-        self._rows = _aligned(self.together, layout.size)
+        self._first = _allocate_aligned(1, layout.size)
+        self._rows = _allocate_aligned(self.together, layout.size)
         self._row = list(self._rows)
-        momenta = _aligned(self.together, layout.size)
+        momenta = _allocate_aligned(self.together, layout.size)
         self._velocity = list(momenta)
         self._start = [layer * self.together for layer in _layers(self._first, layout)]
         self._layers = _layers(self._rows, layout)
@@ -116,7 +116,7 @@ class Batched:
             The loss of each batch.
         """
         going, width = len(picked), room.width
-        examples, shares = _filled(picked, width)
+        examples, shares = _fill_batches(picked, width)
         y = self._inputs.put(examples, room.inputs[0][:going])
         answers = self._answers.index_select(0, y).view(going, width, -1)
         for number, layer in enumerate(layers):
@@ -183,8 +183,8 @@ class _Room:
 
     def __init__(self, count: int, width: int, shapes: Sequence[tuple[int, ...]]) -> None:
         outputs = [shape[0] for shape in shapes]
-        self.inputs = [_aligned(count, width, size) for size in (shapes[0][1], *outputs)]
-        self.slopes = [_aligned(count, width, size) for size in outputs]
+        self.inputs = [_allocate_aligned(count, width, size) for size in (shapes[0][1], *outputs)]
+        self.slopes = [_allocate_aligned(count, width, size) for size in outputs]
         self.input = [list(values) for values in self.inputs]
         self.slope = [list(values) for values in self.slopes]
         self.turned = [[one.t() for one in values] for values in self.slope]
@@ -192,7 +192,7 @@ class _Room:
         self.width = width
 
 
-def _aligned(count: int, *shape: int) -> Tensor:
+def _allocate_aligned(count: int, *shape: int) -> Tensor:
     """Zeros, each of the first dimension beginning at a multiple of 64 bytes."""
     size = math.prod(shape)
     made: Tensor = torch.zeros(count, -(-size // 16) * 16)[:, :size].unflatten(1, shape)
@@ -259,7 +259,7 @@ def _alike(turn: Turn) -> tuple[float, ...]:
     return _width(turn), turn.work.lr, turn.work.momentum, turn.work.weight_decay
 
 
-def _filled(picked: Sequence[Ints], width: int) -> tuple[Ints, Tensor]:
+def _fill_batches(picked: Sequence[Ints], width: int) -> tuple[Ints, Tensor]:
     """Rows of the data, batch after batch, each filled up to one width; and each row's share."""
     if all(len(rows) == width for rows in picked):
         return np.concatenate(picked), torch.full((len(picked), width), 1 / width)

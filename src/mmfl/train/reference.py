@@ -30,8 +30,8 @@ __all__ = [
     "Trained",
     "Turn",
     "batches",
-    "fitted",
     "forward",
+    "match_shape",
     "train",
 ]
 
@@ -146,7 +146,7 @@ def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
     return outputs.float()
 
 
-def fitted(outputs: Tensor, targets: Tensor) -> Tensor:
+def match_shape(outputs: Tensor, targets: Tensor) -> Tensor:
     """Outputs in the shape of real targets, where a model gives a row of as many numbers."""
     row = targets.is_floating_point() and outputs.ndim == 2
     same = outputs.numel() == targets.numel() and len(outputs) == len(targets)
@@ -182,7 +182,7 @@ def train(
     for rows in batches(size, work, rng=rng):
         x, y = batch(rows)
         optimizer.zero_grad()
-        mean = loss(fitted(forward(model, x, precision), y), y)
+        mean = loss(match_shape(forward(model, x, precision), y), y)
         mean.backward()
         optimizer.step()
         last = mean.item()

@@ -61,7 +61,7 @@ class _Bench:
     guess: Tensor
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
-        return reference.fitted(reference.forward(self.resident.module, x, precision), y)
+        return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
 
     def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
         """The loss of the guess; NaN where a model's outputs are no guesses of the targets."""

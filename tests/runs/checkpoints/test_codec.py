@@ -22,7 +22,7 @@ from mmfl.errors import StoreError
 from mmfl.exchange import Layout, Params
 from mmfl.loop import State
 from mmfl.objectives import Measured
-from mmfl.runs.checkpoints import decoded, encoded
+from mmfl.runs.checkpoints import decode_state, encode_state
 from support.crowd import mock, play
 from support.helpers import one_line
 
@@ -35,9 +35,9 @@ def first(**changes) -> State:
 
 
 def again(state: State) -> State:
-    document, parts = encoded(state)
+    document, parts = encode_state(state)
     content = {name: make() for name, (_, make) in parts.items()}
-    return decoded(document, content.__getitem__)
+    return decode_state(document, content.__getitem__)
 
 
 def same(one, other) -> bool:
@@ -149,7 +149,7 @@ def test_with_every_rule_the_loop_goes_on_from_a_checkpoint(allocator, aggregato
 
 
 def test_every_field_of_a_state_is_saved():
-    document, _ = encoded(first())
+    document, _ = encode_state(first())
     apart = {"params", "clients"}
     assert document["fields"].keys() | apart == {f.name for f in dataclasses.fields(State)}
 
@@ -158,7 +158,7 @@ def test_every_field_of_a_state_is_saved():
 def test_a_set_is_written_in_an_order_that_depends_on_its_members_alone(value, random):
     shuffled = list(value)
     random.shuffle(shuffled)
-    one, other = (encoded(first(allocator=members))[0] for members in (value, set(shuffled)))
+    one, other = (encode_state(first(allocator=members))[0] for members in (value, set(shuffled)))
     assert json.dumps(one) == json.dumps(other)
 
 
@@ -168,12 +168,12 @@ def test_tuples_in_sets_and_tuples_as_keys():
 
 
 def test_checkpoints_of_older_versions_are_read():
-    document, parts = encoded(first(allocator=np.arange(2.0)))
+    document, parts = encode_state(first(allocator=np.arange(2.0)))
     content = {name: make() for name, (_, make) in parts.items()}
     document["fields"]["aggregator"] = {"scalar": document["fields"]["allocator"]["array"]}
     document["fields"]["allocator"] = {"set": [1, 2]}
     content["arrays"] = save({"0": np.array(2.5, np.float32)})
-    back = decoded(document, content.__getitem__)
+    back = decode_state(document, content.__getitem__)
     assert same(back.allocator, frozenset({1, 2}))
     assert same(back.aggregator, np.float32(2.5))
 
@@ -224,7 +224,7 @@ class Pair(NamedTuple):
     ids=lambda value: type(value).__name__,
 )
 def test_what_cannot_be_held_is_one_sentence(value):
-    said = one_line(StoreError, lambda: encoded(first(allocator=value)))
+    said = one_line(StoreError, lambda: encode_state(first(allocator=value)))
     assert "'allocator'" in said
 
 
@@ -242,5 +242,5 @@ def test_what_cannot_be_held_is_one_sentence(value):
     ids=lambda value: type(value).__name__,
 )
 def test_a_type_that_is_like_a_plain_one_is_told_which(value, plain):
-    said = one_line(StoreError, lambda: encoded(first(allocator={"x": [value]})))
+    said = one_line(StoreError, lambda: encode_state(first(allocator={"x": [value]})))
     assert said.endswith(f"it contains a {type(value).__name__}; use {plain}")

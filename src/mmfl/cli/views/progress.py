@@ -74,7 +74,7 @@ class View:
 
     def show(self, record: RoundRecord) -> None:
         """One more round is done."""
-        self._failures += _failed(record)
+        self._failures += _count_failed(record)
         for task, clients in record.clients.items():
             self._turns[task] += clients
         if self._live is not None:
@@ -104,7 +104,7 @@ class View:
             f"{task} {_share(record.metric[task])} ({record.clients[task]})"
             for task in record.tasks
         )
-        failed = f"  failed {_failed(record)}" if _failed(record) else ""
+        failed = f"  failed {_count_failed(record)}" if _count_failed(record) else ""
         return (
             f"round {record.round:>{width}}/{self._rounds}  {tasks}  {record.seconds:.2f} s{failed}"
         )
@@ -196,7 +196,7 @@ def troubles(run: Run) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def _failed(record: RoundRecord) -> int:
+def _count_failed(record: RoundRecord) -> int:
     """What came to nothing; what is sent twice does not."""
     return sum(failure.reason != "duplicate" for failure in record.failures)
 

@@ -22,13 +22,13 @@ __all__ = [
     "Partition",
     "Points",
     "Shards",
-    "chosen",
+    "choose_rows",
     "cut_sizes",
+    "draw_sizes",
     "holders",
     "need_points",
     "pieces",
     "rows_by_class",
-    "wanted",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -164,19 +164,19 @@ class Drawn:
 
     def sizes(self, clients: Ints) -> Ints:
         """How many rows each of these clients holds."""
-        return wanted(self.points, clients, self.rng)
+        return draw_sizes(self.points, clients, self.rng)
 
     def shard(self, client: int) -> Ints:
         """The client's rows."""
         return self.draw(client, int(self.sizes(np.array([client]))[0]))
 
 
-def chosen(rows: Ints, size: int, rng: Stream) -> Ints:
+def choose_rows(rows: Ints, size: int, rng: Stream) -> Ints:
     """That many different ones of these rows."""
     return rows[rng.choice(len(rows), size, replace=False)]
 
 
-def wanted(points: tuple[int, int], clients: Ints, rng: Stream) -> Ints:
+def draw_sizes(points: tuple[int, int], clients: Ints, rng: Stream) -> Ints:
     """How many examples `points` asks for with each of these clients; clients do not interact."""
     low, high = points
     if low == high:
@@ -199,7 +199,7 @@ def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: 
         return np.full(clients, examples // clients) + (np.arange(clients) < examples % clients)
     needed = clients * points[0]
     if needed <= examples:
-        sizes = wanted(points, np.arange(clients), rng)
+        sizes = draw_sizes(points, np.arange(clients), rng)
         needed = int(sizes.sum())
     if needed > examples:
         raise DataError(

@@ -6,7 +6,7 @@ import numpy as np
 
 from mmfl.config import component
 from mmfl.data.arrays import Examples
-from mmfl.data.partition.base import Cut, Points, Shards, wanted
+from mmfl.data.partition.base import Cut, Points, Shards, draw_sizes
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 
@@ -46,5 +46,5 @@ class ByGroup:
         order = order[np.argsort(groups[order], kind="stable")]
         who, first, place = np.unique(groups[order], return_index=True, return_inverse=True)
         number = np.arange(len(order)) - first[place]  # within its group
-        kept = order[number < wanted(self.points, who, rng)[place]]
+        kept = order[number < draw_sizes(self.points, who, rng)[place]]
         return Cut(kept, groups[kept], clients)

@@ -29,7 +29,7 @@ from mmfl.data.partition.base import (
     Ints,
     Points,
     Shards,
-    chosen,
+    choose_rows,
     cut_sizes,
     need_points,
     rows_by_class,
@@ -74,7 +74,9 @@ class Dirichlet:
             def draw(client: int, size: int) -> Ints:
                 own = rng.child("shard", client)
                 counts = _counts(size, weights.of(client), supply, weights.scale, own)
-                some = [chosen(rows_of[c], counts[c], own) for c in np.flatnonzero(counts).tolist()]
+                some = [
+                    choose_rows(rows_of[c], counts[c], own) for c in np.flatnonzero(counts).tolist()
+                ]
                 return np.concatenate(some)
 
             return Drawn(need_points(self.points, len(examples)), rng, draw)

@@ -12,7 +12,7 @@ from mmfl.data.partition.base import (
     Ints,
     Points,
     Shards,
-    chosen,
+    choose_rows,
     cut_sizes,
     need_points,
     rows_by_class,
@@ -60,7 +60,7 @@ class HalfClasses:
 
             def draw(client: int, size: int) -> Ints:
                 pool = np.concatenate([rows_of[c] for c in np.sort(classes_of(client)).tolist()])
-                return chosen(pool, size, rng.child("shard", client))
+                return choose_rows(pool, size, rng.child("shard", client))
 
             return Drawn(points, rng, draw)
         sizes = cut_sizes(self.points, len(labels), clients, rng)

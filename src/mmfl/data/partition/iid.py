@@ -6,7 +6,7 @@ import numpy as np
 
 from mmfl.config import Flag, component
 from mmfl.data.arrays import Examples
-from mmfl.data.partition.base import Cut, Drawn, Points, Shards, chosen, cut_sizes, need_points
+from mmfl.data.partition.base import Cut, Drawn, Points, Shards, choose_rows, cut_sizes, need_points
 from mmfl.rng import Stream
 
 __all__ = ["Iid"]
@@ -29,7 +29,9 @@ class Iid:
         if self.overlap:
             points = need_points(self.points, len(examples))
             everything = np.arange(len(examples))
-            return Drawn(points, rng, lambda k, n: chosen(everything, n, rng.child("shard", k)))
+            return Drawn(
+                points, rng, lambda k, n: choose_rows(everything, n, rng.child("shard", k))
+            )
         sizes = cut_sizes(self.points, len(examples), clients, rng)
         order = rng.child("cut").permutation(len(examples))
         owners = np.repeat(np.arange(clients), sizes)

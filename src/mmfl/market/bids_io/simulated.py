@@ -63,7 +63,7 @@ def simulated_bids(
     for name, model in tasks.items():
         u = _uniform(seed, ids, name)
         if common is not None:
-            u = _mixed(common, u, correlation)
+            u = _mix(common, u, correlation)
         with guard_part("bid model", model, task=name, kind=InputError):
             columns.append(model.quantile(u))
     return Bids(np.stack(columns, axis=1), clients, tuple(tasks))
@@ -92,7 +92,7 @@ def _scores(u: Any) -> Any:
     return ndtri(u)
 
 
-def _mixed(common: Any, u: Any, rho: float) -> Any:
+def _mix(common: Any, u: Any, rho: float) -> Any:
     from scipy.special import ndtr
 
     mixed = ndtr(math.sqrt(rho) * common + math.sqrt(1 - rho) * _scores(u))

@@ -95,7 +95,7 @@ def audit(
         overspent=None if budget is None else budget_violation(outcome, budget),
         irrational=rationality_violation(outcome),
         optimum=None if budget is None else max_min_optimum(table, budget),
-        proved=_proved(mechanism, S),
+        proved=_is_proved(mechanism, S),
         best=max(lies, key=lambda response: response.gain, default=None),
         users=len(lies),
         tried=sum(response.tried for response in lies),
@@ -119,7 +119,7 @@ def _suspects(outcome: Recruitment, wanted: int, seed: int) -> Ints:
     return np.array(sorted(rows[:wanted]), dtype=np.int64)
 
 
-def _proved(mechanism: Rule, S: int) -> bool:
+def _is_proved(mechanism: Rule, S: int) -> bool:
     """Whether a theorem says that bidding one's costs is best, whatever the others do."""
     if isinstance(mechanism, BudgetFair):
         return mechanism.payment == "critical"

@@ -142,7 +142,7 @@ def auctions(
     return (
         _result(name, mechanism, budget, seed, table)
         for name, mechanism in mechanisms.items()
-        for budget in _ordered(budgets)
+        for budget in _sort_budgets(budgets)
         for seed, table in tables.items()
     )
 
@@ -157,13 +157,13 @@ def make_contest(
     return Contest(
         tasks=next(iter(tables.values())).tasks,
         mechanisms=tuple(mechanisms),
-        budgets=_ordered(budgets),
+        budgets=_sort_budgets(budgets),
         results=tuple(results),
         unbudgeted=frozenset(name for name, m in mechanisms.items() if not has_budget(m)),
     )
 
 
-def _ordered(budgets: Sequence[float]) -> tuple[float, ...]:
+def _sort_budgets(budgets: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted(set(map(float, budgets))))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.report.figures.style import BOLD, GREY, SMALL, TITLE
-from mmfl.report.words import amount, broken
+from mmfl.report.words import amount, break_name
 
 __all__ = [
     "WIDTH",
@@ -117,9 +117,9 @@ def add_key(place: Any, marks: Mapping[str, Any], inches: float, **how: Any) -> 
 
 def fold_label(text: str) -> str:
     """A label for `name_ends` in lines that leave room for the picture."""
-    folded = (broken(text, letters) for letters in (16, 12, 8))
+    folded = (break_name(text, letters) for letters in (16, 12, 8))
     narrow = (x for x in folded if all(fits(y, 1.55, BOLD, "bold") for y in x.split("\n")))
-    return next(narrow, broken(text, 8))
+    return next(narrow, break_name(text, 8))
 
 
 def measure_labels(labels: Iterable[str]) -> float:

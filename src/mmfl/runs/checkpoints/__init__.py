@@ -10,7 +10,7 @@ and the length of each of its files. A part that did not change since is not wri
 checkpoints name it. Nothing in them is a pickle, so reading them runs no code.
 """
 
-from mmfl.runs.checkpoints.codec import Parts, check_state, decoded, encoded, model_file
+from mmfl.runs.checkpoints.codec import Parts, check_state, decode_state, encode_state, model_file
 from mmfl.runs.checkpoints.schedule import CheckpointSchedule
 from mmfl.runs.checkpoints.store import CheckpointStore, Found, round_of
 from mmfl.system.files import sync_folder, write_whole
@@ -21,8 +21,8 @@ __all__ = [
     "Found",
     "Parts",
     "check_state",
-    "decoded",
-    "encoded",
+    "decode_state",
+    "encode_state",
     "model_file",
     "round_of",
     "sync_folder",

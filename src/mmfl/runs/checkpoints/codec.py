@@ -35,7 +35,7 @@ from mmfl.exchange import Layout, Params
 from mmfl.loop import ClientTable, Segment, State
 from mmfl.objectives import Measured
 
-__all__ = ["Parts", "check_state", "decoded", "encoded", "model_file"]
+__all__ = ["Parts", "check_state", "decode_state", "encode_state", "model_file"]
 
 Array = npt.NDArray[Any]
 Parts = dict[str, tuple[object, Callable[[], bytes]]]
@@ -70,7 +70,7 @@ _MANY: dict[str, Callable[[Iterable[Any]], Any]] = {
 }
 
 
-def encoded(state: State) -> tuple[dict[str, Any], Parts]:
+def encode_state(state: State) -> tuple[dict[str, Any], Parts]:
     """A state as a JSON document and the files that belong to it."""
     arrays: dict[str, Array] = {}
     fields = [field.name for field in dataclasses.fields(state) if field.name not in _APART]
@@ -88,11 +88,11 @@ def encoded(state: State) -> tuple[dict[str, Any], Parts]:
     return document, parts
 
 
-def decoded(document: Mapping[str, Any], read: Callable[[str], bytes]) -> State:
+def decode_state(document: Mapping[str, Any], read: Callable[[str], bytes]) -> State:
     """The state; what is malformed raises some exception or other.
 
     Args:
-        document: As `encoded` gave it.
+        document: As `encode_state` gave it.
         read: From a file's name to its content.
     """
     cache: dict[str, Array] = {}
@@ -144,9 +144,9 @@ def _plain(value: Any, arrays: dict[str, Array], where: str, depth: int = 0) -> 
         return _simple(value)
     if kind is Params:
         entries = [[name, list(shape)] for name, shape in value.layout.entries]
-        return {"params": [entries, _named(value.flat, arrays)]}
+        return {"params": [entries, _add_array(value.flat, arrays)]}
     if kind is np.ndarray and value.dtype in _KINDS:
-        return {"array": _named(value, arrays)}
+        return {"array": _add_array(value, arrays)}
     if kind is Measured:
         return {"measured": each(dataclasses.astuple(value))}
     if kind is list:
@@ -180,7 +180,7 @@ def _simple(value: Any) -> Any:
     return value
 
 
-def _named(array: Array, arrays: dict[str, Array]) -> str:
+def _add_array(array: Array, arrays: dict[str, Array]) -> str:
     name = str(len(arrays))
     arrays[name] = array if array.flags.c_contiguous else array.copy(order="C")
     return name

@@ -25,7 +25,7 @@ from typing import Any
 from mmfl.config import short
 from mmfl.errors import StoreError
 from mmfl.loop import State
-from mmfl.runs.checkpoints.codec import decoded, encoded
+from mmfl.runs.checkpoints.codec import decode_state, encode_state
 from mmfl.runs.directory.folders import refuse_link
 from mmfl.runs.directory.names import make_absolute
 from mmfl.system import calls
@@ -93,7 +93,7 @@ class CheckpointStore:
             state: To be saved.
             note: Called with the name when the checkpoint is durable, before anything is removed.
         """
-        document, parts = encoded(state)
+        document, parts = encode_state(state)
         try:
             refuse_link(self.folder, self._shown)
             if not is_folder(self.folder):
@@ -149,7 +149,7 @@ class CheckpointStore:
         try:
             whole = self._document(name)
             content = {part: self._read(entry) for part, entry in whole["files"].items()}
-            state = decoded(whole["state"], content.__getitem__)
+            state = decode_state(whole["state"], content.__getitem__)
             if state.round != whole["round"]:
                 raise ValueError("it names two rounds")
         except StoreError as error:
