@@ -219,8 +219,8 @@ def main() -> None:
 
 def _journal(given: Namespace, harness: Harness, cases: list[tuple[int, str]]) -> Journal:
     """The journal of a scenario: it holds for a commit, its calls and these cases."""
-    plan_cases = hashlib.sha256(json.dumps([harness.names, cases]).encode()).hexdigest()
-    subject = {"commit": commit(), "scenario": harness.scenario.name, "cases": plan_cases}
+    digest = hashlib.sha256(json.dumps([harness.names, cases]).encode()).hexdigest()
+    subject = {"commit": commit(), "scenario": harness.scenario.name, "cases": digest}
     file = given.journal / f"{harness.scenario.name}.jsonl"
     return Journal(None if subject["commit"].endswith("dirty") else file, subject)
 

@@ -195,7 +195,7 @@ class Trajectory:
 def collect_courses(
     setting: Setting, runs: Iterable[Mapping[str, RunTrace]]
 ) -> dict[str, Trajectory]:
-    """Runs of a setting, one per seed, as one course per task."""
+    """Runs of a setting, one per seed, as one trajectory per task."""
     runs, found = list(runs), {}
     for name in setting.tasks:
         walks = [run[name] for run in runs]

@@ -67,14 +67,10 @@ def max_min_fair_by_rounds(
     if fractional:  # lines 17-20
         parts, given = _fractions(table, last, payment)
         rich = _affords(last)
-        purse |= _lower_purses(
-            {s: purse[s] for s in rich}, last.need, given
-        )  # C is paid by the rich
+        purse |= _lower({s: purse[s] for s in rich}, last.need, given)  # C is paid by the rich
         count |= dict.fromkeys(rich, last.t)
     stop: Stop = "exhausted" if len(last.need) < len(order) else "budget"
-    return _pay_winners(
-        table, {s: order[s][: count[s]] for s in order}, purse, parts, payment, stop
-    )
+    return _pay(table, {s: order[s][: count[s]] for s in order}, purse, parts, payment, stop)
 
 
 def rounds_of(bids: Any, budget: float | Q) -> Iterator[Round]:
@@ -93,7 +89,7 @@ def rounds_of(bids: Any, budget: float | Q) -> Iterator[Round]:
         ends = len(need) < len(S) or C + slack < A  # line 14; printed A < C refuses an exact fit
         after = purse
         if not ends:  # line 15
-            after = _lower_purses({s: purse[s] for s in rich}, need, A) | {s: need[s] for s in poor}
+            after = _lower({s: purse[s] for s in rich}, need, A) | {s: need[s] for s in poor}
         yield Round(t, purse, need, poor, rich, A, C, after, ends)
         if ends:
             return
@@ -121,7 +117,7 @@ def _fractions(table: Bids, last: Round, payment: Payment) -> tuple[dict[int, Fr
     b = {s: last.need[s] / last.t for s in last.need if s not in rich}
     C = sum((max(Q(0), last.purse[s] - last.need[s]) for s in rich), Q(0))
     own = {s: _own(last.purse[s], T, b[s], payment) for s in b}
-    gift = _share_amount({s: b[s] - own[s] for s in b}, C)  # printed C / |S_{t-1}|, the rest lost
+    gift = _share({s: b[s] - own[s] for s in b}, C)  # printed C / |S_{t-1}|, the rest lost
     pay = {s: own[s] + gift[s] for s in b}
     parts = {
         s: Fraction(order[s][T], float(pay[s] / b[s]), float(pay[s]))
@@ -131,7 +127,7 @@ def _fractions(table: Bids, last: Round, payment: Payment) -> tuple[dict[int, Fr
     return parts, sum(gift.values(), Q(0))
 
 
-def _pay_winners(
+def _pay(
     table: Bids,
     winners: Mapping[int, list[int]],
     purse: Money,
@@ -172,7 +168,7 @@ def _own(purse: Q, T: int, b: Q, payment: Payment) -> Q:
     return max(Q(0), purse - T * b) if payment == "critical" else Q(0)
 
 
-def _lower_purses(purse: Money, floor: Mapping[int, Q], amount: Q) -> Money:
+def _lower(purse: Money, floor: Mapping[int, Q], amount: Q) -> Money:
     """Purses after `amount` was taken: the fullest are lowered together, none below its floor."""
     purse = dict(purse)
     while amount > 0:
@@ -189,7 +185,7 @@ def _lower_purses(purse: Money, floor: Mapping[int, Q], amount: Q) -> Money:
     return purse
 
 
-def _share_amount(lack: Mapping[int, Q], amount: Q) -> Money:
+def _share(lack: Mapping[int, Q], amount: Q) -> Money:
     """Gifts that add up to `amount`: all alike, none above what lacks, the rest split again."""
     gift = dict.fromkeys(lack, Q(0))
     while amount > 0:
