@@ -8,7 +8,7 @@ import pytest
 
 import mmfl
 from mmfl import Experiment
-from mmfl.errors import InputError, StoreError
+from mmfl.errors import EngineError, InputError, StoreError
 from mmfl.report import Curves
 from mmfl.runs import stored_rounds
 from support.helpers import one_line
@@ -70,7 +70,7 @@ def test_a_run_without_a_round_is_one_sentence(small, tmp_path, monkeypatch):
     monkeypatch.setattr(
         type(small.allocator), "allocate", lambda *_, **__: (_ for _ in ()).throw(KeyError("x"))
     )
-    with pytest.raises(KeyError), stored_rounds(small, tmp_path / "run") as rounds:
+    with pytest.raises(EngineError), stored_rounds(small, tmp_path / "run") as rounds:
         next(rounds)
     message = one_line(StoreError, lambda: Curves.load(tmp_path / "run"))
     assert "run' has no finished round yet" in message
