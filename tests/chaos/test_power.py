@@ -31,7 +31,8 @@ def cut(scenario: str, states: int, *options: str) -> tuple[int, dict]:
 
 @needs_recorder
 @pytest.mark.parametrize(
-    ("scenario", "states"), [("two rounds", 12), ("read while it finishes", 16)]
+    ("scenario", "states"),
+    [pytest.param("two rounds", 24, marks=pytest.mark.slow), ("read while it finishes", 16)],
 )
 def test_a_power_cut_at_any_moment_resumes_to_the_straight_run(scenario, states):
     code, found = cut(scenario, states)

@@ -40,6 +40,7 @@ def test_it_trains_and_stores_without_standard_files(config, closed):
     assert run.fingerprint == mmfl.run(mmfl.Experiment.load(config), "same").fingerprint
 
 
+@pytest.mark.slow
 def test_so_does_a_comparison(config):
     sets = ("--set", "rounds=1", "--jobs", "2", "--seeds", "0-1")
     assert without("<&- >&- 2>&-", "compare", config, *sets, "--out", "out") == 0
