@@ -7,8 +7,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # Options for an experiment or a benchmark, such as ARGS="--seeds 0"; a pattern for tests, such as K=auction.
 ARGS ?=
 K ?=
+# Processes that start often are to find their modules compiled.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-all lint format docs theory chaos fuzz help clean
+.PHONY: run test test-slow test-all lint format docs theory chaos fuzz help clean
 
 run: .venv/run.stamp  ## train three real models with fair, uniform and round-robin allocation; compare and plot
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -17,7 +19,10 @@ run: .venv/run.stamp  ## train three real models with fair, uniform and round-ro
 test: lint  ## run all checks and tests; K=pattern runs a part of the tests
 	@$(PYTEST) $(if $(K),-k '$(K)')
 
-test-all: lint  ## the same with the slow tests, and more examples of each property
+test-slow: .venv/test.stamp  ## only the slow tests, which `make test` leaves out
+	@$(PYTEST) -m slow $(if $(K),-k '$(K)')
+
+test-all: lint  ## all tests, with more examples of each property
 	@$(PYTEST) -m '' --hypothesis-profile long $(if $(K),-k '$(K)')
 
 lint: .venv/test.stamp  ## ruff, mypy and import-linter

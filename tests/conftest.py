@@ -18,7 +18,7 @@ from mmfl.allocate import View
 from mmfl.config import imports_allowed
 from support.warm import Nursery, WarmPopen
 
-for name, examples in (("short", 40), ("long", 100)):  # of `make test` and `make test-all`
+for name, examples in (("short", 25), ("long", 100)):  # of `make test` and `make test-all`
     settings.register_profile(
         name,
         deadline=None,

@@ -98,6 +98,7 @@ def played(rule, make_view, rounds):
     return np.array(off), rule.constants(state)
 
 
+@pytest.mark.slow
 def test_in_a_world_of_its_model_it_finds_the_constants_and_then_the_best_numbers(make_view):
     rule = EqualBounds(memory=inf)
     off, found = played(rule, make_view, 300)

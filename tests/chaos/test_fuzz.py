@@ -96,6 +96,7 @@ def test_mutation_starts_from_what_is_sound(sandbox):
         assert verdict(case, sandbox.run(case)) == "valid", number
 
 
+@pytest.mark.slow
 def test_every_section_and_kind_of_the_schema_is_tried():
     missing = {*Experiment.json_schema()["properties"], *words()}
     for number in range(4000):

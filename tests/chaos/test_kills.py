@@ -18,6 +18,7 @@ def test_killed_and_resumed_runs_end_with_the_straight_fingerprint(tmp_path):
     assert found["said on standard error"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 def test_killed_workers_change_nothing(tmp_path):
     found = kills.workers(2, 7, tmp_path, FEW)

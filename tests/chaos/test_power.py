@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaos.power.recording import RecorderError, compile_shim
+from support.marks import slow
 
 HOUSE = Path(__file__).parent.parent.parent
 
@@ -32,7 +33,7 @@ def cut(scenario: str, states: int, *options: str) -> tuple[int, dict]:
 @needs_recorder
 @pytest.mark.parametrize(
     ("scenario", "states"),
-    [pytest.param("two rounds", 24, marks=pytest.mark.slow), ("read while it finishes", 16)],
+    [slow("two rounds", 24), ("read while it finishes", 8)],
 )
 def test_a_power_cut_at_any_moment_resumes_to_the_straight_run(scenario, states):
     code, found = cut(scenario, states)
@@ -43,6 +44,7 @@ def test_a_power_cut_at_any_moment_resumes_to_the_straight_run(scenario, states)
     assert code == 0
 
 
+@pytest.mark.slow
 @needs_recorder
 def test_syncs_that_are_left_out_are_found():
     """The harness would notice: the same run without a single fsync loses what it announced."""

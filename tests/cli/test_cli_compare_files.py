@@ -11,6 +11,7 @@ import pytest
 
 from mmfl.system import calls
 from support.experiments import write_small
+from support.marks import slow
 
 TEXT = write_small(top="rounds = 1", local="steps = 1")
 NAMES = ["comparison.md", "comparison.json", "comparison.png"]
@@ -28,7 +29,7 @@ def contents(folder: str = "here") -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *map(slow, NAMES[1:])])
 def test_the_users_own_file_is_refused_before_anything_runs(call, command, name):
     Path("here", name).write_text("precious")
     code, out, err = call(*command)
@@ -44,7 +45,7 @@ def test_the_users_own_file_is_refused_before_anything_runs(call, command, name)
     assert call(*command)[0] == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*map(slow, NAMES[:-1]), NAMES[-1]])
 def test_a_table_that_the_user_changed_is_not_replaced(call, command, name):
     assert call(*command)[0] == 0
     with Path("here", name).open("ab") as file:

@@ -14,6 +14,7 @@ import pytest
 
 import mmfl
 from mmfl.runs import stored_rounds
+from support.marks import slow
 
 MMFL = [sys.executable, "-m", "mmfl"]
 
@@ -35,8 +36,8 @@ def result(call, *arguments) -> dict:
     ("number", "code", "out"),
     [
         (signal.SIGINT, 130, []),
-        (signal.SIGTERM, 143, ["--out=some where"]),
-        (signal.SIGHUP, 129, []),
+        slow(signal.SIGTERM, 143, ["--out=some where"]),
+        slow(signal.SIGHUP, 129, []),
     ],
 )
 def test_a_signal_says_how_to_go_on_and_that_works(call, config, number, code, out):

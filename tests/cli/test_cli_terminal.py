@@ -31,7 +31,8 @@ def without(closed: str, *arguments: str | Path) -> int:
     return subprocess.run(command).returncode
 
 
-@pytest.mark.parametrize("closed", [pytest.param("<&-", marks=pytest.mark.slow), "<&- >&- 2>&-"])
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 def test_it_trains_and_stores_without_standard_files(config, closed):
     engine = ("--engine", "local", "--set", "engine.workers=1")
     assert without(closed, "run", config, *engine, "--out", "run") == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.experiments import write_small
+from support.marks import slow
 
 TEXT = write_small("a", "b", top="rounds = 4", clients="count = 8\nactive = 0.5", train=80)
 RECRUITMENT = """
@@ -120,7 +121,7 @@ def test_a_folder_of_mmfl_compare_is_all_of_its_runs(call, config):
     assert set(found["beta"]) == {"a", "b"}
 
 
-@pytest.mark.parametrize("kind", ["png", "svg"])
+@pytest.mark.parametrize("kind", ["png", slow("svg")])
 def test_the_figure_is_written_and_is_the_same_every_time(call, paid, kind):
     asked = ("--alpha", "1,3", "-b", "1,2", "--draws", "2", "--figure")
     assert call("plan", paid, *asked, f"x/one.{kind}")[1].endswith(f"wrote x/one.{kind}\n")

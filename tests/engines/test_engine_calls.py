@@ -69,7 +69,8 @@ def test_updates_lie_on_the_disk_if_they_cannot_lie_in_memory(name, number):
 
 
 @pytest.mark.parametrize(("name", "number"), [("send", 5), ("receive", 1), ("receive", 4)])
-def test_a_worker_that_cannot_be_talked_to_is_replaced(name, number):
+def test_a_worker_that_cannot_be_talked_to_is_replaced(monkeypatch, name, number):
+    monkeypatch.setattr("mmfl.engines.pool.PATIENCE", 0.5)
     *_, (state, _) = mmfl.rounds(Experiment.from_toml(TEXT, sets=["engine.kind=inline"]))
     assert failing(name, number) == state.fingerprint
 

@@ -21,6 +21,7 @@ from mmfl.engines.shared_memory.slots import Slots
 from mmfl.exchange import CHUNK
 from mmfl.system.memory import Memory
 from support.jobs import first_jobs
+from support.marks import slow
 
 MiB = 1 << 20
 
@@ -126,7 +127,7 @@ partition = { kind = "half_classes", points = [2, 40], overlap = true }
 """
 
 
-@pytest.mark.parametrize(("kind", "count"), [("median", 200), ("mean", 600)])
+@pytest.mark.parametrize(("kind", "count"), [slow("median", 200), ("mean", 600)])
 def test_rounds_of_many_clients_need_few_descriptors(tmp_path, kind, count):
     text = CROWD_TOML.replace("COUNT", str(count)).replace("KIND", kind)
     (tmp_path / "crowd.toml").write_text(text)

@@ -16,7 +16,7 @@ from support.warm import children
 
 
 def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):
-    experiment = replace(odd("hangs"), rounds=1, engine=Local(workers=2, timeout=3.0))
+    experiment = replace(odd("hangs"), rounds=1, engine=Local(workers=2, timeout=1.5))
     [(_, record)] = list(mmfl.rounds(experiment))
     assert [f.detail for f in record.failures] == ["its turn timed out"] * 2
 
@@ -27,10 +27,10 @@ def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):
 )
 def test_what_hangs_on_the_server_is_one_sentence_after_the_timeout(odd, how, doing):
     before = children()
-    experiment = replace(odd(how), rounds=1, engine=Local(workers=2, timeout=3.0))
+    experiment = replace(odd(how), rounds=1, engine=Local(workers=2, timeout=1.5))
     with pytest.raises(EngineError) as error:
         list(mmfl.rounds(experiment))
-    assert str(error.value) == f"task 'odd': {doing} took longer than engine.timeout = 3.0 seconds"
+    assert str(error.value) == f"task 'odd': {doing} took longer than engine.timeout = 1.5 seconds"
     assert children() == before
 
 
@@ -41,7 +41,7 @@ def client_evaluations(experiment: Experiment, clients: int):
 
 
 def test_a_clients_evaluation_that_hangs_is_given_up_after_the_timeout(odd):
-    experiment = replace(odd("evaluation hangs"), engine=Local(workers=2, timeout=3.0))
+    experiment = replace(odd("evaluation hangs"), engine=Local(workers=2, timeout=1.5))
     found = client_evaluations(experiment, 2)
     assert [(f.client, f.reason) for f in found] == [(0, "worker"), (1, "worker")]
     assert {f.detail for f in found} == {"its evaluation timed out"}

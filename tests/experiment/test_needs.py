@@ -246,12 +246,10 @@ def limited(limit: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    [
-        pytest.param(("check",), marks=pytest.mark.slow),
-        ("run", "--set", "engine={workers=1}", "--out", "out"),
-    ],
+    [("check",), ("run", "--set", "engine={workers=1}", "--out", "out")],
 )
 def test_under_a_limit_a_large_model_is_one_sentence_and_a_small_one_runs(small_toml, command):
     Path("small.toml").write_text(small_toml)

@@ -20,6 +20,7 @@ from mmfl.market import (
 )
 from mmfl.report.figures import draw_auctions, draw_supply, save_auctions, save_supply
 from support.helpers import one_line
+from support.marks import slow
 from support.pictures import assert_tidy, said
 
 FIVE = Bids(
@@ -109,7 +110,7 @@ def test_one_that_was_paid_for_fully_in_the_last_round_is_no_fraction():
     assert "in part" not in text
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 3, 4, 5, 12])
+@pytest.mark.parametrize("tasks", [1, slow(2), slow(3), 4, slow(5), slow(12)])
 def test_any_number_of_tasks_is_tidy(tasks):
     bids = np.random.default_rng(tasks).random((40, tasks))
     table = Bids(bids, (), tuple(f"the task of department {s}" for s in range(tasks)))
@@ -118,6 +119,7 @@ def test_any_number_of_tasks_is_tidy(tasks):
     assert_tidy(figure)
 
 
+@pytest.mark.slow
 def test_more_tasks_than_a_page_holds_are_counted():
     figure = draw_supply(max_min_fair(np.random.default_rng(0).random((5, 30)), 9.0))
     assert "6 more tasks are not shown." in said(figure)
@@ -181,7 +183,7 @@ def made_tables():
     return {s: Bids(np.random.default_rng(s).random((30, 2))) for s in range(3)}
 
 
-@pytest.mark.parametrize("budgets", [(2,), (1, 1000), tuple(range(1, 61))])
+@pytest.mark.parametrize("budgets", [slow((2,)), (1, 1000), slow(tuple(range(1, 61)))])
 def test_any_budgets_are_tidy(budgets):
     assert_tidy(draw_auctions(made(budgets, seeds=1)))
     one = contest({"x": ValueThreshold(0.5)}, {None: FIVE}, budgets)

@@ -17,11 +17,12 @@ from mmfl.report.figures.page import fold, set_apart
 from mmfl.report.figures.style import own_style
 from support.helpers import one_line
 from support.made_runs import curves, made, three
+from support.marks import slow
 from support.pictures import assert_tidy, said, words
 
 
 @pytest.mark.parametrize(
-    ("name", "magic"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF")]
+    ("name", "magic"), [("a.png", b"\x89PNG"), slow("a.SVG", b"<?xml"), slow("a.pdf", b"%PDF")]
 )
 def test_a_file_of_each_kind_has_the_same_bytes_each_time(tmp_path, name, magic):
     first = save_comparison(three(), tmp_path / "new" / name, subtitle="seeds 0 to 2")
@@ -74,7 +75,9 @@ def renamed(variant, tasks):
     return Variant(variant.name, runs)
 
 
-@pytest.mark.parametrize(("tasks", "variants"), [(1, 1), (2, 8), (3, 3), (5, 4), (10, 6)])
+@pytest.mark.parametrize(
+    ("tasks", "variants"), [(1, 1), (2, 8), slow(3, 3), slow(5, 4), slow(10, 6)]
+)
 @pytest.mark.parametrize("long", [False, True])
 def test_no_text_lies_on_another_or_leaves_the_page(tasks, variants, long):
     some = [made(f"fed_fair,alpha={n}" if long else f"rule {n}", tasks) for n in range(variants)]

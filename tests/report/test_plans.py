@@ -9,6 +9,7 @@ import pytest
 
 from mmfl.planning import Estimate, Outlook, Plan, Reach, Scenario
 from mmfl.report.figures import draw_plan, save_plan
+from support.marks import slow
 from support.pictures import assert_tidy, said
 
 
@@ -92,12 +93,12 @@ def test_with_runs_there_are_the_metric_and_the_rounds_to_a_target():
 @pytest.mark.parametrize(
     "plan",
     [
-        made(alphas=(None,)),
-        made(alphas=(3.0,), budgets=(5.0,)),
+        slow(made(alphas=(None,))),
+        slow(made(alphas=(3.0,), budgets=(5.0,))),
         made(alphas=(3.0,), budgets=tuple(range(1, 61))),
-        made(alphas=tuple(range(1, 9)), budgets=tuple(range(1, 9))),
+        slow(made(alphas=tuple(range(1, 9)), budgets=tuple(range(1, 9)))),
         made(tasks=[f"a task with quite a long name {n}" for n in range(12)], source="runs"),
-        made(tasks=[f"$task_{n}" for n in range(60)]),
+        slow(made(tasks=[f"$task_{n}" for n in range(60)])),
         made(tasks=["W" * 200, "задача 任务"]),
     ],
     ids=["one scenario", "one of each", "budgets", "both", "tasks", "sixty tasks", "wide names"],

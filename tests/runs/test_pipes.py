@@ -19,6 +19,7 @@ from mmfl.errors import MmflError, MmflWarning
 from mmfl.experiment import Checkpoints
 from mmfl.runs import stored_rounds, verify
 from support.helpers import one_line
+from support.marks import slow
 from support.rewriting import make_older
 
 NAMES = [
@@ -97,8 +98,8 @@ def unfinished(small_toml, tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("older", [False, True])
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize("older", [False, slow(True)])
+@pytest.mark.parametrize("kind", ["pipe", slow("device"), slow("folder")])
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("models")])
 def test_the_same_in_an_unfinished_run(unfinished, small, monkeypatch, capsys, name, kind, older):
     shutil.copytree(unfinished, "run")

@@ -23,6 +23,7 @@ from mmfl.runs.directory import lock
 from mmfl.runs.directory.folders import last_folder
 from mmfl.runs.directory.lock import Lease
 from support.helpers import one_line
+from support.marks import slow
 from support.rewriting import edited, make_older, rewrite
 
 AUCTION = """
@@ -66,8 +67,10 @@ def copies(experiment: Experiment, out: Path) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("recruited", [False, True])
-@pytest.mark.parametrize("rounds", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("rounds", "recruited"),
+    [(1, True), (2, False), slow(1, False), slow(2, True), slow(100, False), slow(100, True)],
+)
 def test_left_after_any_round_it_ends_like_the_straight_run(often, rounds, recruited):
     text = often.to_toml() + (AUCTION if recruited else "")
     experiment = Experiment.from_toml(text, sets=[f"checkpoints.rounds={rounds}"])

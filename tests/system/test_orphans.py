@@ -15,6 +15,7 @@ import pytest
 
 import mmfl
 from mmfl import Experiment
+from support.marks import slow
 
 pytestmark = pytest.mark.cold  # the real start of processes is what is tested
 
@@ -136,8 +137,8 @@ def all_end(processes: list[int]) -> bool:
 @pytest.mark.parametrize(
     ("script", "how"),
     [
-        (IN_MAIN, "python"),
-        pytest.param(IN_MAIN, "native with the lock", marks=pytest.mark.slow),
+        slow(IN_MAIN, "python"),
+        slow(IN_MAIN, "native with the lock"),
         (IN_THREAD, "native with the lock"),
     ],
     ids=lambda value: "thread" if value == IN_THREAD else "main" if value == IN_MAIN else value,
@@ -148,6 +149,7 @@ def test_workers_that_compute_end_with_a_coordinator_that_is_killed(busy, script
     assert all_end(processes)
 
 
+@pytest.mark.slow
 def test_sweepers_and_their_workers_end_with_a_coordinator_that_is_killed(busy, tmp_path):
     processes = busy(SWEEP, "python")
     assert len(processes) == 4
