@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import os
 import signal
-import sysconfig
 from collections.abc import Iterator
 from inspect import CO_VARARGS
 from pathlib import Path
@@ -37,10 +36,13 @@ __all__ = [
     "pass_on",
 ]
 
-_MMFL = f"{Path(__file__).resolve().parent.parent}{os.sep}"
-_LIBRARIES = (
-    _MMFL,
-    *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")),
+_OURS = {
+    *("mmfl", "click", "numpy", "pydantic", "pydantic_core", "rich", "safetensors", "scipy"),
+    *("tomli_w", "torch", "typer"),
+}
+"""mmfl and what it needs: known by name, wherever they are installed and by whatever path."""
+_STDLIB = tuple(
+    f"{os.path.dirname(file)}{os.sep}" for file in (os.__file__, os.path.realpath(os.__file__))
 )
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -248,5 +250,7 @@ def _is_users(frame: FrameType, package: str) -> bool:
         file = str(frame.f_globals.get("__file__") or file)
     if package != "mmfl" and name.partition(".")[0] == package:
         return True
-    library = file.startswith(("<frozen", *_LIBRARIES)) or any(part in file for part in _PACKAGES)
-    return not library
+    if name == "__main__":  # a program of ours, as python -m mmfl.engines.worker
+        name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
+    library = file.startswith(("<frozen", *_STDLIB)) or any(part in file for part in _PACKAGES)
+    return not library and name.partition(".")[0] not in _OURS
