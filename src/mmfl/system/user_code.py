@@ -8,7 +8,7 @@ their code is not a full disk of ours. So every call of such a part is inside a 
         answer = allocator.allocate(...)
 
 What is not an error of the part passes all guards: mmfl's own errors, Ctrl-C, what a signal handler
-of the user's program raises to end it, and the `GeneratorExit` of a generator that is closed.
+of the user's program raises, and the `GeneratorExit` of a generator that is closed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import functools
 import os
 import signal
 from collections.abc import Iterator
-from inspect import CO_VARARGS
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from mmfl.errors import EngineError, MmflError, text_of
@@ -152,8 +151,8 @@ def add_prefix(error: MmflError, prefix: str) -> MmflError:
 def pass_on(error: BaseException, part: object = None) -> None:
     """Raise what is not an error of the code that it went through, but is to end the program.
 
-    That is Ctrl-C, also as one of a group; what a signal handler of the user's program raises, such
-    as `SystemExit`; the `GeneratorExit` of a generator of ours that is closed; and an exception
+    That is Ctrl-C, also as one of a group; what a signal handler of the user's program raises,
+    whatever it is; the `GeneratorExit` of a generator of ours that is closed; and an exception
     with an attribute `ends_command`, as there is one for output that nobody reads any more.
     """
     stop = _find_stop(error, part)
@@ -183,24 +182,23 @@ def _split(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_from_signal(error: BaseException) -> bool:
-    """Whether a signal handler of the user's program raised this to end the program.
+    """Whether a signal handler of the user's program raised this.
 
-    A handler is known by its code or, since it may have taken itself back, by its arguments: the
-    number of a signal, and the frame that the signal interrupted.
+    A handler is known by its code. What is not an ordinary exception, such as `SystemExit`, also
+    comes from a handler that has taken itself back, if a frame was given the one before it: the
+    one that the signal interrupted. An ordinary exception of a handler in the module of a part is
+    the part's, which has set itself a time limit.
     """
-    if isinstance(error, Exception):
-        return False
-    signals = signal.valid_signals()
-    codes = {_find_code(signal.getsignal(number)) for number in signals}
-    before: FrameType | None = None
+    handlers = {_find_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    ordinary, before = isinstance(error, Exception), list[FrameType]()
     for frame, _ in _walk(error.__traceback__):
-        given = _get_arguments(frame)
-        called = any(value is before for value in given) and any(
-            isinstance(value, int) and value in signals for value in given
-        )
-        if frame.f_code in codes or (before is not None and called):
+        if frame.f_code in handlers:
+            script = frame.f_globals.get("__name__") == "__main__"
+            parts = any(outer.f_globals is frame.f_globals for outer in before)
+            return not ordinary or script or not parts
+        if not ordinary and before and _was_given(frame, before[-1]):
             return True
-        before = frame
+        before.append(frame)
     return False
 
 
@@ -208,22 +206,15 @@ def _find_code(handler: Any) -> CodeType | None:
     """The code that a signal handler runs first; None if it is not written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func
-    if not isinstance(handler, FunctionType | MethodType):
-        handler = vars(type(handler)).get("__call__")  # an object that can be called
+    if not hasattr(handler, "__code__"):
+        handler = getattr(handler, "__call__", None)  # noqa: B004  (an object that can be called)
     return getattr(handler, "__code__", None)
 
 
-def _get_arguments(frame: FrameType) -> list[Any]:
-    """What a function was called with, by position."""
-    code = frame.f_code
-    names = code.co_varnames[: code.co_argcount]
-    if code.co_flags & CO_VARARGS:
-        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
-    values: list[Any] = []
-    for name in names:
-        value = frame.f_locals.get(name)
-        values += value if type(value) is tuple else [value]
-    return values
+def _was_given(frame: FrameType, before: FrameType) -> bool:
+    """Whether a variable of a frame is the one before it, perhaps as one of ``*arguments``."""
+    values = [[*v] if type(v) is tuple else [v] for v in frame.f_locals.values()]
+    return any(value is before for some in values for value in some)
 
 
 def _find_place(error: BaseException, part: object) -> str | None:

@@ -70,7 +70,8 @@ class _Bench:
             return float("nan")
         try:
             return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
-        except Exception:  # a loss of the user's need not be defined for constant outputs
+        except Exception as error:  # a loss of the user's need not be defined for constant outputs
+            pass_on(error)
             return float("nan")
 
 
@@ -139,7 +140,8 @@ class Trainer:
             return None
         try:
             return weigh(task, self.arrays[name], self._kernels[name])
-        except Exception:  # building it will say what is wrong
+        except Exception as error:  # building it will say what is wrong
+            pass_on(error)
             return None
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
