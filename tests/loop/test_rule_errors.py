@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.aggregate import Mean
 from mmfl.allocate import Uniform
+from mmfl.engines import InlineEngine
 from mmfl.errors import DataError, EngineError
 from support.experiments import write_small
 from support.helpers import one_line
@@ -91,10 +93,42 @@ def test_an_aggregator_that_fails_is_one_sentence(small):
     )
 
 
+@dataclass(frozen=True)
+class Careful(Mean):
+    """`Mean` in code of the user's."""
+
+    def aggregate(self, params, updates, difficulty, state):
+        return super().aggregate(params, iter(list(updates)), difficulty, state)
+
+
+def fail_later(results):
+    """One result, and then an error that is raised in no code of the user's."""
+    return chain(islice(results, 1), map({}.__getitem__, ["a defect"]))
+
+
+def test_an_error_of_an_engine_is_not_blamed_on_the_aggregator_that_asks_it(small, monkeypatch):
+    train = InlineEngine.train
+    monkeypatch.setattr(InlineEngine, "train", lambda *a, **k: fail_later(train(*a, **k)))
+    with pytest.raises(KeyError, match="a defect"):
+        list(mmfl.rounds(replace(small, aggregator=Careful())))
+
+
+def test_an_error_of_the_users_engine_is_the_engines_whoever_asks_it(small):
+    class Own(InlineEngine):
+        def train(self, *args, **options):
+            yield from fail_later(super().train(*args, **options))
+
+    experiment = replace(small, aggregator=Careful())
+    with closing(Own(experiment, None)) as engine:
+        said = one_line(EngineError, lambda: list(mmfl.rounds(experiment, engine=engine)))
+    where = r"\(test_rule_errors.py, line \d+\)"
+    assert re.fullmatch(rf"the engine Own failed: KeyError: 'a defect' {where}", said)
+
+
 def test_an_error_that_is_none_of_the_users_stays_as_it_is(small, monkeypatch):
-    ours: dict[str, Any] = {}
+    ours: dict[str, Any] = {"__name__": "mmfl.allocate.uniform"}
     text = "def allocate(self, view, state, *, rng): return 1 / 0"
-    exec(compile(text, str(Path(mmfl.__file__).parent / "uniform.py"), "exec"), ours)
+    exec(text, ours)
     monkeypatch.setattr(Uniform, "allocate", ours["allocate"])
     with pytest.raises(ZeroDivisionError):
         list(mmfl.rounds(replace(small, allocator=Uniform())))

@@ -16,10 +16,10 @@ from __future__ import annotations
 import functools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from mmfl.errors import EngineError, MmflError, text_of
 from mmfl.system.memory import ran_out
@@ -31,9 +31,12 @@ __all__ = [
     "describe_part",
     "guard_own",
     "guard_part",
+    "hand_over",
     "is_own",
     "pass_on",
 ]
+
+T = TypeVar("T")
 
 _OURS = {
     *("mmfl", "click", "numpy", "pydantic", "pydantic_core", "rich", "safetensors", "scipy"),
@@ -85,7 +88,7 @@ class Guard:
 
     def _is_users(self, error: BaseException) -> bool:
         if self._part is not None:
-            return is_own(self._part)
+            return is_own(self._part) and not _is_handed(error)
         return _find_place(error, None) is not None
 
 
@@ -107,6 +110,11 @@ def guard_part(
 def guard_own(what: str = "code of the experiment") -> Guard:
     """A guard for whatever a block calls: an error counts if it went through the user's code."""
     return Guard(f"{what} failed")
+
+
+def hand_over(items: Iterable[T]) -> Iterator[T]:
+    """Items for a part that asks for them itself; an error in making them is not the part's."""
+    yield from items
 
 
 def is_own(part: object) -> bool:
@@ -222,9 +230,16 @@ def _find_place(error: BaseException, part: object) -> str | None:
     package = type(part).__module__.partition(".")[0] if part is not None else "mmfl"
     place = None
     for frame, line in _walk(error.__traceback__):
-        if _is_users(frame, package):
+        if frame.f_code is hand_over.__code__:
+            place = None  # from here on it is no longer the code that asked for an item
+        elif _is_users(frame, package):
             place = f"{Path(frame.f_code.co_filename).name}, line {line}"
     return place
+
+
+def _is_handed(error: BaseException) -> bool:
+    """Whether an error comes from items that were handed over, not from who asked for them."""
+    return any(frame.f_code is hand_over.__code__ for frame, _ in _walk(error.__traceback__))
 
 
 def _walk(trace: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]:
