@@ -7,7 +7,7 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -42,6 +42,36 @@ class Wrong:
             case "is rough":
                 np.zeros(3)[5]
         return given, state
+
+
+@dataclass(frozen=True)
+class Large:
+    """`Uniform` with a long text; it counts how often that is asked for."""
+
+    numbers: tuple[float, ...]
+    fails: bool = False
+    printed: ClassVar[list[int]] = []
+
+    def allocate(self, view, state, *, rng):
+        if self.fails:
+            raise ValueError("plain")
+        return Uniform().allocate(view, state, rng=rng)
+
+    def __repr__(self):
+        self.printed.append(1)
+        return f"Large({self.numbers!r})"
+
+
+def test_a_part_is_printed_only_if_it_fails_and_not_at_full_length(small):
+    large = Large(tuple(map(float, range(20_000))))
+    Large.printed.clear()
+    list(mmfl.rounds(replace(small, allocator=large)))
+    assert not Large.printed
+    failing = replace(small, allocator=replace(large, fails=True))
+    said = one_line(EngineError, lambda: list(mmfl.rounds(failing)))
+    assert said.startswith("the allocator Large((0.0, 1.0, 2.0,")
+    assert "... failed: ValueError: plain (test_rule_errors.py, line" in said
+    assert len(said) < 300
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from __future__ import annotations
 import functools
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar
 
-from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.errors import EngineError, MmflError, shorten, text_of
 from mmfl.system.memory import ran_out
 
 __all__ = [
@@ -53,7 +53,8 @@ class Guard:
     """Turn what a block raises into one sentence about the part that is called in it.
 
     Args:
-        failed: What the sentence starts with, such as "task 'a': its partition failed".
+        failed: What the sentence starts with, such as "task 'a': its partition failed", or a
+            function that says it, which is called only if there is an error.
         kind: The error to raise.
         part: What is called. By default the block may call several parts, and an error counts only
             if it went through code of the user's.
@@ -62,7 +63,7 @@ class Guard:
 
     def __init__(
         self,
-        failed: str,
+        failed: str | Callable[[], str],
         kind: type[MmflError] = EngineError,
         *,
         part: object = None,
@@ -84,7 +85,8 @@ class Guard:
             return
         if self._always or self._is_users(error):
             said = describe_error(error, self._part)
-            raise self._kind(f"{self._failed}: {said}") from error
+            failed = self._failed if isinstance(self._failed, str) else self._failed()
+            raise self._kind(f"{failed}: {said}") from error
 
     def _is_users(self, error: BaseException) -> bool:
         if self._part is not None:
@@ -104,7 +106,7 @@ def guard_part(
         kind: The error to raise.
     """
     of = "" if task is None else f"task {task!r}: "
-    return Guard(f"{of}the {what} {describe_part(part)} failed", kind, part=part)
+    return Guard(lambda: f"{of}the {what} {describe_part(part)} failed", kind, part=part)
 
 
 def guard_own(what: str = "code of the experiment") -> Guard:
@@ -124,9 +126,9 @@ def is_own(part: object) -> bool:
 
 
 def describe_part(part: object) -> str:
-    """A part as it is written in Python; its class, if it cannot be printed."""
+    """A part as it is written in Python, shortened; its class, if it cannot be printed."""
     try:
-        return repr(part)
+        return shorten(repr(part), 200)
     except BaseException as error:
         pass_on(error)
         return f"{type(part).__name__}(...)"
