@@ -37,6 +37,7 @@ __all__ = [
     "one_line",
     "plural",
     "printable",
+    "shorten",
     "text_of",
 ]
 
@@ -63,6 +64,15 @@ def one_line(message: object) -> str:
     """A message as one line that a terminal shows, and does not obey."""
     line = " ".join(line.strip() for line in str(message).splitlines())
     return printable(re.sub(r"(\S{200})\S{100,}(\S{50})", r"\1...\2", line))
+
+
+def shorten(text: str, limit: int) -> str:
+    """A text, or its beginning if it is longer than a message allows.
+
+    >>> shorten("abcdefgh", 8), shorten("abcdefghi", 8)
+    ('abcdefgh', 'abcde...')
+    """
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def text_of(error: BaseException) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
 import re
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import pytest
 import mmfl
 import mmfl.cli
 from mmfl import Experiment
+from mmfl.comparison import compare
 from mmfl.config import Family
 from mmfl.errors import ConfigError, EngineError, MmflError
 from support import failing
@@ -196,33 +196,10 @@ HANDLERS: dict[str, Callable[..., object]] = {
 }
 
 
-@dataclass(frozen=True)
-class Signalled:
-    """A client's model that gets the program's signal while it is built, trained or called."""
-
-    when: str
-
-    def build(self, shape, outputs):
-        if self.when == "built":
-            os.kill(os.getpid(), signal.SIGUSR1)
-        return Network(self.when, shape[0], outputs)
-
-
-class Network(failing.nn.Linear):
-    def __init__(self, when, *sizes):
-        super().__init__(*sizes)
-        self.when = when
-
-    def forward(self, x):
-        if self.when == ("trained" if self.training else "called"):
-            os.kill(os.getpid(), signal.SIGUSR1)
-        return super().forward(x)
-
-
 @pytest.mark.parametrize("how", HANDLERS)
 @pytest.mark.parametrize("when", ["built", "trained", "called"])
 def test_a_signal_handler_of_the_program_ends_it(small, how, when):
-    task = replace(small.tasks[0], model=Signalled(when))
+    task = replace(small.tasks[0], model=failing.Signalled(when))
     before = signal.signal(signal.SIGUSR1, HANDLERS[how])
     try:
         with pytest.raises(SystemExit) as end:
@@ -230,6 +207,43 @@ def test_a_signal_handler_of_the_program_ends_it(small, how, when):
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert end.value.code == 7
+
+
+def time_out(number, frame):
+    raise TimeoutError("the program's time is over")
+
+
+@pytest.mark.parametrize("when", ["built", "trained", "called"])
+def test_an_error_of_a_signal_handler_of_the_program_is_its_own(small, when):
+    task = replace(small.tasks[0], model=failing.Signalled(when))
+    before = signal.signal(signal.SIGUSR1, time_out)
+    try:
+        with pytest.raises(TimeoutError, match="the program's time is over"):
+            list(mmfl.rounds(replace(small, tasks=(task,))))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_error_of_a_signal_handler_of_the_program_ends_a_comparison(small):
+    task = replace(small.tasks[0], model=failing.Signalled("trained"))
+    before = signal.signal(signal.SIGUSR1, time_out)
+    try:
+        with pytest.raises(TimeoutError):
+            compare({"x": replace(small, tasks=(task,))}, [0, 1], "out")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_error_of_a_signal_handler_of_a_part_is_the_parts(small, kept):
+    task = replace(small.tasks[0], model=failing.Limited(kept))
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        _, record = next(mmfl.rounds(replace(small, tasks=(task,))))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    (detail,) = {failure.detail for failure in record.failures}
+    check(detail, "TimeoutError: too slow", "too slow")
 
 
 def test_ctrl_c_in_a_group_is_ctrl_c(monkeypatch):

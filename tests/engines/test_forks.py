@@ -20,7 +20,7 @@ from mmfl.errors import EngineError
 from mmfl.exchange import Params
 from mmfl.experiment import Clients, Inline, Local
 from mmfl.system import calls
-from support.forking import LONG, fork_and_wait
+from support.forking import LONG, ForkingLoss, fork_and_wait
 from support.jobs import first_jobs
 from support.warm import children
 
@@ -192,6 +192,21 @@ def test_a_fork_of_a_worker_ends_when_it_comes_back_and_nobody_hears_of_it(how, 
         assert other.failures == ()
         for task, params in calm.params.items():
             assert np.array_equal(state.params[task].flat, params.flat)
+
+
+@pytest.mark.parametrize("kernel", ["reference", "fast"])
+@pytest.mark.parametrize("how", ["forwards", "backwards"])
+def test_a_fork_of_a_worker_in_a_loss_ends_before_the_next_step(how, kernel):
+    loss = ForkingLoss(str(Path.cwd()), how)
+    experiment = forking("trains", path="exists")
+    Path("exists").touch()  # the model does not fork
+    task = replace(experiment.tasks[0], loss=loss, kernel=kernel)
+    ((_, record),) = mmfl.rounds(replace(experiment, tasks=(task,)))
+    assert record.failures == ()
+    assert Path("code").read_text() == "0"
+    batches = Path("batches").read_text().split()
+    assert len(batches) > 6
+    assert len(set(batches)) == 1
 
 
 def test_a_fork_of_a_worker_writes_no_update_where_another_is():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from itertools import chain, islice
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.aggregate import Mean
 from mmfl.allocate import Uniform
+from mmfl.engines import InlineEngine
 from mmfl.errors import DataError, EngineError
 from support.experiments import write_small
 from support.helpers import one_line
@@ -40,6 +42,36 @@ class Wrong:
             case "is rough":
                 np.zeros(3)[5]
         return given, state
+
+
+@dataclass(frozen=True)
+class Large:
+    """`Uniform` with a long text; it counts how often that is asked for."""
+
+    numbers: tuple[float, ...]
+    fails: bool = False
+    printed: ClassVar[list[int]] = []
+
+    def allocate(self, view, state, *, rng):
+        if self.fails:
+            raise ValueError("plain")
+        return Uniform().allocate(view, state, rng=rng)
+
+    def __repr__(self):
+        self.printed.append(1)
+        return f"Large({self.numbers!r})"
+
+
+def test_a_part_is_printed_only_if_it_fails_and_not_at_full_length(small):
+    large = Large(tuple(map(float, range(20_000))))
+    Large.printed.clear()
+    list(mmfl.rounds(replace(small, allocator=large)))
+    assert not Large.printed
+    failing = replace(small, allocator=replace(large, fails=True))
+    said = one_line(EngineError, lambda: list(mmfl.rounds(failing)))
+    assert said.startswith("the allocator Large((0.0, 1.0, 2.0,")
+    assert "... failed: ValueError: plain (test_rule_errors.py, line" in said
+    assert len(said) < 300
 
 
 @dataclass(frozen=True)
@@ -91,10 +123,42 @@ def test_an_aggregator_that_fails_is_one_sentence(small):
     )
 
 
+@dataclass(frozen=True)
+class Careful(Mean):
+    """`Mean` in code of the user's."""
+
+    def aggregate(self, params, updates, difficulty, state):
+        return super().aggregate(params, iter(list(updates)), difficulty, state)
+
+
+def fail_later(results):
+    """One result, and then an error that is raised in no code of the user's."""
+    return chain(islice(results, 1), map({}.__getitem__, ["a defect"]))
+
+
+def test_an_error_of_an_engine_is_not_blamed_on_the_aggregator_that_asks_it(small, monkeypatch):
+    train = InlineEngine.train
+    monkeypatch.setattr(InlineEngine, "train", lambda *a, **k: fail_later(train(*a, **k)))
+    with pytest.raises(KeyError, match="a defect"):
+        list(mmfl.rounds(replace(small, aggregator=Careful())))
+
+
+def test_an_error_of_the_users_engine_is_the_engines_whoever_asks_it(small):
+    class Own(InlineEngine):
+        def train(self, *args, **options):
+            yield from fail_later(super().train(*args, **options))
+
+    experiment = replace(small, aggregator=Careful())
+    with closing(Own(experiment, None)) as engine:
+        said = one_line(EngineError, lambda: list(mmfl.rounds(experiment, engine=engine)))
+    where = r"\(test_rule_errors.py, line \d+\)"
+    assert re.fullmatch(rf"the engine Own failed: KeyError: 'a defect' {where}", said)
+
+
 def test_an_error_that_is_none_of_the_users_stays_as_it_is(small, monkeypatch):
-    ours: dict[str, Any] = {}
+    ours: dict[str, Any] = {"__name__": "mmfl.allocate.uniform"}
     text = "def allocate(self, view, state, *, rng): return 1 / 0"
-    exec(compile(text, str(Path(mmfl.__file__).parent / "uniform.py"), "exec"), ours)
+    exec(text, ours)
     monkeypatch.setattr(Uniform, "allocate", ours["allocate"])
     with pytest.raises(ZeroDivisionError):
         list(mmfl.rounds(replace(small, allocator=Uniform())))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -194,3 +195,58 @@ class Augmentation(Augment):
     """Given as an object: it is not a family, and a file cannot name it."""
 
     apply = fail
+
+
+@dataclass(frozen=True)
+class Signalled:
+    """A client's model that gets the program's signal while it is built, trained or called."""
+
+    when: str
+
+    def build(self, shape, outputs):
+        if self.when == "built":
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return _SignalledNetwork(self.when, shape[0], outputs)
+
+
+class _SignalledNetwork(nn.Linear):
+    def __init__(self, when, *sizes):
+        super().__init__(*sizes)
+        self.when = when
+
+    def forward(self, x):
+        if self.when == ("trained" if self.training else "called"):
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return super().forward(x)
+
+
+def _time_out(number: int, frame: Any) -> None:
+    raise TimeoutError("too slow")
+
+
+class _LimitedNetwork(nn.Linear):
+    """Exceeds its own time limit while it trains; a signal stands for the alarm."""
+
+    kept = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            before = signal.signal(signal.SIGUSR1, _time_out)
+            try:
+                os.kill(os.getpid(), signal.SIGUSR1)
+            finally:
+                if not self.kept:
+                    signal.signal(signal.SIGUSR1, before)
+        return super().forward(x)
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A model with a time limit, which may forget to take its handler back."""
+
+    kept: bool
+
+    def build(self, shape: Any, outputs: int) -> nn.Module:
+        network = _LimitedNetwork(shape[0], outputs)
+        network.kept = self.kept
+        return network

@@ -45,6 +45,7 @@ from mmfl.runs import (
     made_with,
 )
 from mmfl.system.files import exists, is_folder
+from mmfl.system.user_code import pass_on
 
 __all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare"]
 
@@ -176,6 +177,7 @@ class Comparison:
                         for step in steps:
                             yield run, step
                 except Exception as error:
+                    pass_on(error)
                     end = Failed(name_error(run, error))
                 yield run, end
 

@@ -220,7 +220,8 @@ def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
         made = TypeAdapter(cls).validate_python(known)
     except ValidationError as error:
         mistakes += find_mistakes(error, cls)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         if not mistakes:  # else it may fail because of them
             raise
     if mistakes:

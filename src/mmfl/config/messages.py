@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from mmfl.errors import did_you_mean, plural, text_of
+from mmfl.errors import did_you_mean, plural, shorten, text_of
 
 __all__ = ["Mistake", "find_mistakes", "problem", "problems", "sentence", "sentences", "short"]
 
@@ -88,8 +88,7 @@ def _is_echo(error: Any, every: Sequence[Any]) -> bool:
 
 def short(value: object) -> str:
     """A value as it may stand in a message."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shorten(repr(value), 60)
 
 
 def _rule(error: Any, root: type) -> str:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mmfl.config import short
 from mmfl.errors import DataError, did_you_mean
+from mmfl.system.user_code import pass_on
 
 __all__ = ["PARTS", "Arrays", "Examples", "content_hash"]
 
@@ -206,6 +207,7 @@ def _array(where: str, name: str, value: Any) -> npt.NDArray[Any]:
     try:
         return np.asarray(value)
     except Exception as error:
+        pass_on(error)
         raise DataError(f"{where}: {name} cannot be converted to an array: {error}") from None
 
 

@@ -30,6 +30,7 @@ from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
 from mmfl.system.files import open_file
 from mmfl.system.memory import Need, refuse
+from mmfl.system.user_code import pass_on
 
 __all__ = [
     "DATASETS",
@@ -308,6 +309,7 @@ def _read_npz(path: Path) -> Arrays:
     except MmflError:
         raise
     except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
+        pass_on(error)
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(f"{where} cannot be read: {said}") from None
     return Arrays.check(where, parts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.allocate import Assignment, Assignments, View, first_fault
+from mmfl.allocate import Allocator, Assignment, Assignments, View, first_fault
 from mmfl.config import short
 from mmfl.errors import EngineError
 from mmfl.exchange import Address, Job
@@ -47,27 +47,33 @@ def allocate_clients(
         remembered=state.clients,
     )
     rng = stream(experiment.seed, "allocate", t)
-    who = f"the allocator {describe_part(experiment.allocator)}"
-    with guard_part("allocator", experiment.allocator):
-        answer: Any = experiment.allocator.allocate(view, state.allocator, rng=rng)
+    allocator = experiment.allocator
+    with guard_part("allocator", allocator):
+        answer: Any = allocator.allocate(view, state.allocator, rng=rng)
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise EngineError(f"{who} must return (assignments, state), got {short(answer)}")
+        raise EngineError(
+            f"{_name(allocator)} must return (assignments, state), got {short(answer)}"
+        )
     given, after = answer
-    with guard_part("allocator", experiment.allocator):
+    with guard_part("allocator", allocator):
         given = list(given) if isinstance(given, Iterator) else given  # code of its own, too
-        assignments = given if isinstance(given, Assignments) else _pack(who, given)
+        assignments = given if isinstance(given, Assignments) else _pack(allocator, given)
     fault = first_fault(assignments, view)
     if fault is not None:
-        raise EngineError(f"{who} broke a rule: {fault}")
+        raise EngineError(f"{_name(allocator)} broke a rule: {fault}")
     return view, assignments, after
 
 
-def _pack(who: str, given: Iterable[Assignment]) -> Assignments:
+def _name(allocator: Allocator) -> str:
+    return f"the allocator {describe_part(allocator)}"
+
+
+def _pack(allocator: Allocator, given: Iterable[Assignment]) -> Assignments:
     try:
         rows = [(int(c), int(s), float(p)) for c, s, p in given]
     except (TypeError, ValueError):
         raise EngineError(
-            f"{who} must return its assignments as (client, task, probability) each, "
+            f"{_name(allocator)} must return its assignments as (client, task, probability) each, "
             f"got {short(given)}"
         ) from None
     clients, tasks, p = zip(*rows, strict=True) if rows else ((), (), ())

@@ -21,6 +21,7 @@ from mmfl.exchange import ClientFailure, ClientUpdate, Job, Params
 from mmfl.faults import Fault, Faults, Injection
 from mmfl.loop.state import State
 from mmfl.system import calls
+from mmfl.system.user_code import hand_over
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
@@ -85,10 +86,10 @@ class Gate:
         pairs = _pair(jobs, results)
         for task, group in groupby(pairs, key=lambda pair: pair[0].address.task):
             admitted = (self._admit(job, result) for job, result in group)
+            updates: Iterator[Any] = (one for one in admitted if isinstance(one, ClientUpdate))
             if self._mergeable:
-                yield task, partial_sums(admitted)
-            else:
-                yield task, (result for result in admitted if isinstance(result, ClientUpdate))
+                updates = partial_sums(admitted)
+            yield task, hand_over(updates)
             for _ in admitted:  # what an aggregator leaves unread is still checked and counted
                 pass
         self.seconds_aggregate += calls.perf_counter() - start

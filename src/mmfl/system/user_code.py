@@ -8,7 +8,7 @@ their code is not a full disk of ours. So every call of such a part is inside a 
         answer = allocator.allocate(...)
 
 What is not an error of the part passes all guards: mmfl's own errors, Ctrl-C, what a signal handler
-of the user's program raises to end it, and the `GeneratorExit` of a generator that is closed.
+of the user's program raises, and the `GeneratorExit` of a generator that is closed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from __future__ import annotations
 import functools
 import os
 import signal
-import sysconfig
-from collections.abc import Iterator
-from inspect import CO_VARARGS
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
-from typing import Any
+from types import CodeType, FrameType, TracebackType
+from typing import Any, TypeVar
 
-from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.errors import EngineError, MmflError, shorten, text_of
 from mmfl.system.memory import ran_out
 
 __all__ = [
@@ -33,14 +31,20 @@ __all__ = [
     "describe_part",
     "guard_own",
     "guard_part",
+    "hand_over",
     "is_own",
     "pass_on",
 ]
 
-_MMFL = f"{Path(__file__).resolve().parent.parent}{os.sep}"
-_LIBRARIES = (
-    _MMFL,
-    *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")),
+T = TypeVar("T")
+
+_OURS = {
+    *("mmfl", "click", "numpy", "pydantic", "pydantic_core", "rich", "safetensors", "scipy"),
+    *("tomli_w", "torch", "typer"),
+}
+"""mmfl and what it needs: known by name, wherever they are installed and by whatever path."""
+_STDLIB = tuple(
+    f"{os.path.dirname(file)}{os.sep}" for file in (os.__file__, os.path.realpath(os.__file__))
 )
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -49,7 +53,8 @@ class Guard:
     """Turn what a block raises into one sentence about the part that is called in it.
 
     Args:
-        failed: What the sentence starts with, such as "task 'a': its partition failed".
+        failed: What the sentence starts with, such as "task 'a': its partition failed", or a
+            function that says it, which is called only if there is an error.
         kind: The error to raise.
         part: What is called. By default the block may call several parts, and an error counts only
             if it went through code of the user's.
@@ -58,7 +63,7 @@ class Guard:
 
     def __init__(
         self,
-        failed: str,
+        failed: str | Callable[[], str],
         kind: type[MmflError] = EngineError,
         *,
         part: object = None,
@@ -80,11 +85,12 @@ class Guard:
             return
         if self._always or self._is_users(error):
             said = describe_error(error, self._part)
-            raise self._kind(f"{self._failed}: {said}") from error
+            failed = self._failed if isinstance(self._failed, str) else self._failed()
+            raise self._kind(f"{failed}: {said}") from error
 
     def _is_users(self, error: BaseException) -> bool:
         if self._part is not None:
-            return is_own(self._part)
+            return is_own(self._part) and not _is_handed(error)
         return _find_place(error, None) is not None
 
 
@@ -100,12 +106,17 @@ def guard_part(
         kind: The error to raise.
     """
     of = "" if task is None else f"task {task!r}: "
-    return Guard(f"{of}the {what} {describe_part(part)} failed", kind, part=part)
+    return Guard(lambda: f"{of}the {what} {describe_part(part)} failed", kind, part=part)
 
 
 def guard_own(what: str = "code of the experiment") -> Guard:
     """A guard for whatever a block calls: an error counts if it went through the user's code."""
     return Guard(f"{what} failed")
+
+
+def hand_over(items: Iterable[T]) -> Iterator[T]:
+    """Items for a part that asks for them itself; an error in making them is not the part's."""
+    yield from items
 
 
 def is_own(part: object) -> bool:
@@ -115,9 +126,9 @@ def is_own(part: object) -> bool:
 
 
 def describe_part(part: object) -> str:
-    """A part as it is written in Python; its class, if it cannot be printed."""
+    """A part as it is written in Python, shortened; its class, if it cannot be printed."""
     try:
-        return repr(part)
+        return shorten(repr(part), 200)
     except BaseException as error:
         pass_on(error)
         return f"{type(part).__name__}(...)"
@@ -150,8 +161,8 @@ def add_prefix(error: MmflError, prefix: str) -> MmflError:
 def pass_on(error: BaseException, part: object = None) -> None:
     """Raise what is not an error of the code that it went through, but is to end the program.
 
-    That is Ctrl-C, also as one of a group; what a signal handler of the user's program raises, such
-    as `SystemExit`; the `GeneratorExit` of a generator of ours that is closed; and an exception
+    That is Ctrl-C, also as one of a group; what a signal handler of the user's program raises,
+    whatever it is; the `GeneratorExit` of a generator of ours that is closed; and an exception
     with an attribute `ends_command`, as there is one for output that nobody reads any more.
     """
     stop = _find_stop(error, part)
@@ -181,24 +192,23 @@ def _split(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_from_signal(error: BaseException) -> bool:
-    """Whether a signal handler of the user's program raised this to end the program.
+    """Whether a signal handler of the user's program raised this.
 
-    A handler is known by its code or, since it may have taken itself back, by its arguments: the
-    number of a signal, and the frame that the signal interrupted.
+    A handler is known by its code. What is not an ordinary exception, such as `SystemExit`, also
+    comes from a handler that has taken itself back, if a frame was given the one before it: the
+    one that the signal interrupted. An ordinary exception of a handler in the module of a part is
+    the part's, which has set itself a time limit.
     """
-    if isinstance(error, Exception):
-        return False
-    signals = signal.valid_signals()
-    codes = {_find_code(signal.getsignal(number)) for number in signals}
-    before: FrameType | None = None
+    handlers = {_find_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    ordinary, before = isinstance(error, Exception), list[FrameType]()
     for frame, _ in _walk(error.__traceback__):
-        given = _get_arguments(frame)
-        called = any(value is before for value in given) and any(
-            isinstance(value, int) and value in signals for value in given
-        )
-        if frame.f_code in codes or (before is not None and called):
+        if frame.f_code in handlers:
+            script = frame.f_globals.get("__name__") == "__main__"
+            parts = any(outer.f_globals is frame.f_globals for outer in before)
+            return not ordinary or script or not parts
+        if not ordinary and before and _was_given(frame, before[-1]):
             return True
-        before = frame
+        before.append(frame)
     return False
 
 
@@ -206,22 +216,15 @@ def _find_code(handler: Any) -> CodeType | None:
     """The code that a signal handler runs first; None if it is not written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func
-    if not isinstance(handler, FunctionType | MethodType):
-        handler = vars(type(handler)).get("__call__")  # an object that can be called
+    if not hasattr(handler, "__code__"):
+        handler = getattr(handler, "__call__", None)  # noqa: B004  (an object that can be called)
     return getattr(handler, "__code__", None)
 
 
-def _get_arguments(frame: FrameType) -> list[Any]:
-    """What a function was called with, by position."""
-    code = frame.f_code
-    names = code.co_varnames[: code.co_argcount]
-    if code.co_flags & CO_VARARGS:
-        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
-    values: list[Any] = []
-    for name in names:
-        value = frame.f_locals.get(name)
-        values += value if type(value) is tuple else [value]
-    return values
+def _was_given(frame: FrameType, before: FrameType) -> bool:
+    """Whether a variable of a frame is the one before it, perhaps as one of ``*arguments``."""
+    values = [[*v] if type(v) is tuple else [v] for v in frame.f_locals.values()]
+    return any(value is before for some in values for value in some)
 
 
 def _find_place(error: BaseException, part: object) -> str | None:
@@ -229,9 +232,16 @@ def _find_place(error: BaseException, part: object) -> str | None:
     package = type(part).__module__.partition(".")[0] if part is not None else "mmfl"
     place = None
     for frame, line in _walk(error.__traceback__):
-        if _is_users(frame, package):
+        if frame.f_code is hand_over.__code__:
+            place = None  # from here on it is no longer the code that asked for an item
+        elif _is_users(frame, package):
             place = f"{Path(frame.f_code.co_filename).name}, line {line}"
     return place
+
+
+def _is_handed(error: BaseException) -> bool:
+    """Whether an error comes from items that were handed over, not from who asked for them."""
+    return any(frame.f_code is hand_over.__code__ for frame, _ in _walk(error.__traceback__))
 
 
 def _walk(trace: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]:
@@ -248,5 +258,7 @@ def _is_users(frame: FrameType, package: str) -> bool:
         file = str(frame.f_globals.get("__file__") or file)
     if package != "mmfl" and name.partition(".")[0] == package:
         return True
-    library = file.startswith(("<frozen", *_LIBRARIES)) or any(part in file for part in _PACKAGES)
-    return not library
+    if name == "__main__":  # a program of ours, as python -m mmfl.engines.worker
+        name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
+    library = file.startswith(("<frozen", *_STDLIB)) or any(part in file for part in _PACKAGES)
+    return not library and name.partition(".")[0] not in _OURS

@@ -137,12 +137,8 @@ def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
 
 def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
     """Outputs in float32, whatever the layers compute in."""
-    process = os.getpid()
-    try:
-        with computing(precision):
-            outputs: Tensor = model(x)
-    finally:
-        end_fork(process)  # before the next step, in which it would fork again
+    with computing(precision):
+        outputs: Tensor = model(x)
     return outputs.float()
 
 
@@ -176,6 +172,7 @@ def train(
         rng: The turn's own stream.
         sgd: The optimiser's class.
     """
+    process = os.getpid()
     model.train()
     optimizer = sgd(model.parameters(), work)
     samples, first, last = 0, float("nan"), float("nan")
@@ -188,4 +185,5 @@ def train(
         last = mean.item()
         first = first if samples else last
         samples += len(rows)
+        end_fork(process)  # before the next step, in which it would fork again
     return Trained(samples, first, last)

@@ -7,6 +7,7 @@ result must not depend on the number of cores.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import isolated, seeded
+from mmfl.train.seeding import end_fork, isolated, seeded
 from mmfl.train.sizing import weigh
 from mmfl.train.warm_start import warm_weights
 
@@ -69,7 +70,8 @@ class _Bench:
             return float("nan")
         try:
             return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
-        except Exception:  # a loss of the user's need not be defined for constant outputs
+        except Exception as error:  # a loss of the user's need not be defined for constant outputs
+            pass_on(error)
             return float("nan")
 
 
@@ -138,7 +140,8 @@ class Trainer:
             return None
         try:
             return weigh(task, self.arrays[name], self._kernels[name])
-        except Exception:  # building it will say what is wrong
+        except Exception as error:  # building it will say what is wrong
+            pass_on(error)
             return None
 
     def train(self, job: Job, weights: Flat) -> ClientUpdate | ClientFailure:
@@ -229,7 +232,7 @@ class Trainer:
 
     def _sums(self, bench: _Bench, rows: Ints, split: Split) -> tuple[float, float, float]:
         """Loss, metric, and the loss of a guess that has not looked at the example."""
-        size = self._batch_size
+        process, size = os.getpid(), self._batch_size
         batch = bench.inputs.test if split == "test" else bench.inputs.train
         mean = bench.task.loss.mean
         loss = metric = guess = 0.0
@@ -241,6 +244,7 @@ class Trainer:
             guess += bench.blind_loss(outputs, y) * len(y)
             values = bench.metric(outputs, y)
             metric += float(values.sum()) if values.ndim else float(values) * len(y)
+            end_fork(process)  # before the next batch, in which it would fork again
         return loss, metric, guess
 
     def _bench(self, name: str) -> _Bench:

@@ -18,6 +18,7 @@ from mmfl.data.partition.base import Cut, Ints, Shards
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 from mmfl.system.files import SETTINGS, open_file, read_text
+from mmfl.system.user_code import pass_on
 
 __all__ = ["FromFile"]
 
@@ -64,6 +65,7 @@ class FromFile:
             folder = "" if path.is_absolute() else f" in {str(Path.cwd())!r}"
             raise DataError(f"{where} does not exist{folder}") from None
         except Exception as error:  # a damaged file can raise nearly anything from inside NumPy
+            pass_on(error)
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise DataError(f"{where} cannot be read: {said}") from None
         if len(found) != total:

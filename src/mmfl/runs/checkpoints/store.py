@@ -41,6 +41,7 @@ from mmfl.system.files import (
     sync_folder,
     write_whole,
 )
+from mmfl.system.user_code import pass_on
 
 __all__ = ["CheckpointStore", "Found", "round_of"]
 
@@ -155,6 +156,7 @@ class CheckpointStore:
         except StoreError as error:
             raise StoreError(f"checkpoint {name!r} {error}") from None
         except Exception as error:  # what is whole and nonsense was made by hand
+            pass_on(error)
             said = f"{type(error).__name__}: {error}"
             raise StoreError(f"checkpoint {name!r} is malformed ({said})") from None
         return state
