@@ -39,6 +39,10 @@ class Wrong:
                 return [(client, task) for client, task, _ in given], state
             case "is rough":
                 np.zeros(3)[5]
+            case "changes the clients":
+                view.clients[:] = 0
+            case "changes who may train":
+                view.eligible[:] = True
         return given, state
 
 
@@ -57,6 +61,8 @@ class Exiting:
         ),
         ("raises", "failed: BrokenPipeError: [Errno 32] Broken pipe (test_rule_errors.py, line"),
         ("is rough", "failed: IndexError: index 5 is out of bounds"),
+        ("changes the clients", "failed: ValueError: assignment destination is read-only"),
+        ("changes who may train", "failed: ValueError: assignment destination is read-only"),
         ("forgets the state", "must return (assignments, state), got Assignments("),
         ("has no probabilities", "its assignments as (client, task, probability) each, got [("),
     ],
