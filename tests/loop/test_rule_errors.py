@@ -16,6 +16,7 @@ from mmfl import Experiment
 from mmfl.aggregate import Mean
 from mmfl.allocate import Uniform
 from mmfl.errors import DataError, EngineError
+from mmfl.exchange import Layout, Params
 from support.experiments import write_small
 from support.helpers import one_line
 
@@ -95,6 +96,47 @@ def test_an_aggregator_that_fails_is_one_sentence(small):
     assert re.fullmatch(
         rf"task 'dense': the aggregator Failing\(.*\) failed: ArithmeticError: no sum {where}", said
     )
+
+
+@dataclass(frozen=True)
+class Careless(Mean):
+    """`Mean`, but it returns what `how` says."""
+
+    how: str = ""
+
+    def aggregate(self, params, updates, difficulty, state):
+        new, state = super().aggregate(params, updates, difficulty, state)
+        match self.how:
+            case "nan":
+                new.flat[-1] = np.nan
+            case "inf":
+                new.flat[0] = -np.inf
+            case "array":
+                return new.flat, state
+            case "masked":
+                return Params(new.layout, np.ma.masked_array(new.flat)), state
+            case "weights":
+                return new
+            case "other":
+                return Params(Layout((("w", new.flat.shape),)), new.flat), state
+        return new, state
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("nan", "must return finite weights, got NaN or infinity"),
+        ("inf", "must return finite weights, got NaN or infinity"),
+        ("array", "must return its weights as Params(params.layout, flat), got array("),
+        ("masked", "must return a plain NumPy array of float32, got float32 in a MaskedArray"),
+        ("weights", "must return (params, state), got Params("),
+        ("other", "must return weights with the layout of params"),
+    ],
+)
+def test_an_aggregator_that_returns_something_else_is_one_sentence(small, how, sentence):
+    experiment = replace(small, aggregator=Careless(how=how))
+    said = one_line(EngineError, lambda: list(mmfl.rounds(experiment)))
+    assert said.startswith(f"task 'dense': the aggregator Careless(how='{how}') {sentence}")
 
 
 def test_an_error_that_is_none_of_the_users_stays_as_it_is(small, monkeypatch):
