@@ -221,7 +221,8 @@ def _overlap(arrays: list[Array]) -> bool:
 
 def _shares(one: Array, other: Array) -> bool:
     try:
-        return np.shares_memory(one, other, max_work=10_000)
+        limit: Any = 10_000
+        return np.shares_memory(one, other, max_work=limit)
     except np.exceptions.TooHardError:
         return True
 
