@@ -148,3 +148,88 @@ def test_a_users_own_class_refuses_unknown_keys_too(own: str, kind: str) -> None
 
 def test_a_failing_import_is_one_line(own: str) -> None:
     assert "ImportError: two" in shape_error(f"{own}_broken:X")
+
+
+STRANGE = """
+import datetime, enum, pathlib
+from dataclasses import dataclass, field
+from typing import Any
+import numpy as np
+
+class Color(str, enum.Enum):
+    RED = "red"
+
+LOOP = []
+LOOP.append(LOOP)
+VALUES = {
+    "path": pathlib.Path("a"),
+    "enum": Color.RED,
+    "date": datetime.date(2020, 1, 1),
+    "array": np.zeros(2),
+    "function": len,
+    "large": 10**5000,
+    "text": "\\udcff",
+    "keys": {1: 2, "a": 3},
+    "loop": LOOP,
+}
+
+@dataclass(frozen=True)
+class Strange:
+    which: str
+    value: Any = None
+    def __post_init__(self):
+        object.__setattr__(self, "value", VALUES.get(self.which))
+    def area(self): return 1.0
+
+@dataclass(frozen=True)
+class Doubled:
+    width: int = 1
+    def __post_init__(self):
+        object.__setattr__(self, "width", self.width * 2)
+    def area(self): return 1.0
+
+@dataclass(frozen=True)
+class Unknown:
+    width: float = float("nan")
+    def area(self): return 1.0
+"""
+
+
+@pytest.fixture
+def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    name = "strange_shapes_of_a_user"
+    (tmp_path / f"{name}.py").write_text(STRANGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name
+    sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("which", "given"),
+    [
+        ("path", "a PosixPath"),
+        ("enum", "<Color.RED: 'red'>"),
+        ("date", "a date"),
+        ("array", "a ndarray"),
+        ("function", "a builtin_function_or_method"),
+        ("large", "a whole number with too many digits"),
+        ("text", "'\\udcff', which is not UTF-8 text"),
+        ("keys", "a table with keys that are not text"),
+        ("loop", "lists that are nested more than 50 levels deep, or contain themselves"),
+    ],
+)
+def test_a_setting_that_toml_cannot_hold_is_one_sentence(strange, which, given):
+    with imports_allowed(True):
+        said = shape_error({"kind": f"{strange}:Strange", "which": which})
+    rule = "must be text, a number, true or false, or a list or table of these"
+    assert said == f"shape.value {rule}, got {given} (a setting of '{strange}:Strange')"
+
+
+def test_a_component_that_changes_its_own_settings_is_one_sentence(strange):
+    with imports_allowed(True):
+        said = shape_error(f"{strange}:Doubled")
+        parse(Tile, {"shape": f"{strange}:Unknown"})
+    assert said == (
+        f"shape.width must not be changed by __post_init__ of '{strange}:Doubled': 2 becomes 4 "
+        "when the component is made again from its settings"
+    )

@@ -18,6 +18,7 @@ from mmfl.aggregate import Mean
 from mmfl.allocate import Uniform
 from mmfl.engines import InlineEngine
 from mmfl.errors import DataError, EngineError
+from mmfl.exchange import Layout, Params
 from support.experiments import write_small
 from support.helpers import one_line
 
@@ -41,6 +42,10 @@ class Wrong:
                 return [(client, task) for client, task, _ in given], state
             case "is rough":
                 np.zeros(3)[5]
+            case "changes the clients":
+                view.clients[:] = 0
+            case "changes who may train":
+                view.eligible[:] = True
         return given, state
 
 
@@ -89,6 +94,8 @@ class Exiting:
         ),
         ("raises", "failed: BrokenPipeError: [Errno 32] Broken pipe (test_rule_errors.py, line"),
         ("is rough", "failed: IndexError: index 5 is out of bounds"),
+        ("changes the clients", "failed: ValueError: assignment destination is read-only"),
+        ("changes who may train", "failed: ValueError: assignment destination is read-only"),
         ("forgets the state", "must return (assignments, state), got Assignments("),
         ("has no probabilities", "its assignments as (client, task, probability) each, got [("),
     ],
@@ -153,6 +160,47 @@ def test_an_error_of_the_users_engine_is_the_engines_whoever_asks_it(small):
         said = one_line(EngineError, lambda: list(mmfl.rounds(experiment, engine=engine)))
     where = r"\(test_rule_errors.py, line \d+\)"
     assert re.fullmatch(rf"the engine Own failed: KeyError: 'a defect' {where}", said)
+
+
+@dataclass(frozen=True)
+class Careless(Mean):
+    """`Mean`, but it returns what `how` says."""
+
+    how: str = ""
+
+    def aggregate(self, params, updates, difficulty, state):
+        new, state = super().aggregate(params, updates, difficulty, state)
+        match self.how:
+            case "nan":
+                new.flat[-1] = np.nan
+            case "inf":
+                new.flat[0] = -np.inf
+            case "array":
+                return new.flat, state
+            case "masked":
+                return Params(new.layout, np.ma.masked_array(new.flat)), state
+            case "weights":
+                return new
+            case "other":
+                return Params(Layout((("w", new.flat.shape),)), new.flat), state
+        return new, state
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("nan", "must return finite weights, got NaN or infinity"),
+        ("inf", "must return finite weights, got NaN or infinity"),
+        ("array", "must return its weights as Params(params.layout, flat), got array("),
+        ("masked", "must return a plain NumPy array of float32, got float32 in a MaskedArray"),
+        ("weights", "must return (params, state), got Params("),
+        ("other", "must return weights with the layout of params"),
+    ],
+)
+def test_an_aggregator_that_returns_something_else_is_one_sentence(small, how, sentence):
+    experiment = replace(small, aggregator=Careless(how=how))
+    said = one_line(EngineError, lambda: list(mmfl.rounds(experiment)))
+    assert said.startswith(f"task 'dense': the aggregator Careless(how='{how}') {sentence}")
 
 
 def test_an_error_that_is_none_of_the_users_stays_as_it_is(small, monkeypatch):

@@ -11,7 +11,7 @@ import json
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,6 +28,7 @@ from mmfl.config.messages import (
     short,
 )
 from mmfl.config.module_hashes import hash_module
+from mmfl.config.plain_values import RULE, are_equal, find_unstorable
 from mmfl.config.schema import family_schema
 from mmfl.errors import ConfigError, MmflError, did_you_mean
 from mmfl.system.user_code import describe_error, pass_on
@@ -181,6 +182,8 @@ class Family:
         missing = [name for name in self.needs if not hasattr(made, name)]
         if missing:
             raise problem(f"{kind!r} is not a valid {self.name}: it has no {missing[0]!r}", "kind")
+        if type(made).__module__.partition(".")[0] != "mmfl":
+            _check_settings(made, kind)
         return made
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
@@ -204,6 +207,30 @@ def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
         if cls.__module__.partition(".")[0] == "mmfl":
             raise
         raise problem(f"{kind!r} cannot be made: {describe_error(error)}", "kind") from error
+
+
+def _check_settings(made: Any, kind: str) -> None:
+    """Refuse a user's component that cannot be stored with a run and made again."""
+    for field in dataclasses.fields(made):
+        found = find_unstorable(getattr(made, field.name))
+        if found is not None:
+            raise problem(f"{RULE}, got {found} (a setting of {kind!r})", field.name)
+    stored = dump(made)
+    cls: Any = type(made)
+    again = json.loads(_make_again(cls, json.dumps(stored)))
+    changed = [key for key in stored if not are_equal(stored[key], again.get(key))]
+    for key in changed[:1]:
+        raise problem(
+            f"must not be changed by __post_init__ of {kind!r}: {short(stored[key])} becomes "
+            f"{short(again.get(key))} when the component is made again from its settings",
+            key,
+        )
+
+
+@lru_cache(maxsize=256)  # a schedule is checked in every round
+def _make_again(cls: Any, stored: str) -> str:
+    """What the settings of a component are after it is made from stored ones."""
+    return json.dumps(dump(_build(cls, json.loads(stored), bare=False)))
 
 
 def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:

@@ -46,6 +46,8 @@ def allocate_clients(
         capacity=np.ones(len(clients), dtype=np.int64),
         remembered=state.clients,
     )
+    for array in (view.difficulty, clients, places, sizes, view.eligible, view.capacity):
+        array.flags.writeable = False  # the answer is checked against them
     rng = stream(experiment.seed, "allocate", t)
     allocator = experiment.allocator
     with guard_part("allocator", allocator):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmfl.errors import InputError
 from mmfl.experiment import check_experiment
+from mmfl.loop.aggregation import check_aggregate
 from mmfl.loop.allocation import allocate_clients, make_jobs
 from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
@@ -101,9 +102,10 @@ def _round(
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
         with guard_part("aggregator", experiment.aggregator, task=task):
-            params[task], aggregator[task] = experiment.aggregator.aggregate(  # lines 12-13
+            answer = experiment.aggregator.aggregate(  # lines 12-13
                 state.params[task], updates, state.difficulty[task], state.aggregator[task]
             )
+        params[task], aggregator[task] = check_aggregate(experiment, task, state, answer)
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
     if experiment.quarantine is not None:

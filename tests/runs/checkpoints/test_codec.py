@@ -22,7 +22,7 @@ from mmfl.errors import StoreError
 from mmfl.exchange import Layout, Params
 from mmfl.loop import State
 from mmfl.objectives import Measured
-from mmfl.runs.checkpoints import decode_state, encode_state
+from mmfl.runs.checkpoints import check_state, decode_state, encode_state
 from support.crowd import mock, play
 from support.helpers import one_line
 
@@ -95,7 +95,7 @@ members = st.recursive(
 plain = (
     members
     | arrays.arrays(kinds, arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
-    | st.just(Params(LAYOUT, np.full(9, -0.0, np.float32)))
+    | st.builds(lambda: Params(LAYOUT, np.full(9, -0.0, np.float32)))
 )
 nested = st.recursive(
     plain,
@@ -160,6 +160,34 @@ def test_a_set_is_written_in_an_order_that_depends_on_its_members_alone(value, r
     random.shuffle(shuffled)
     one, other = (encode_state(first(allocator=members))[0] for members in (value, set(shuffled)))
     assert json.dumps(one) == json.dumps(other)
+
+
+LIST, ARRAY = [1], np.arange(6.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"a": LIST, "b": LIST}, "list"),
+        ((LIST, [LIST]), "list"),
+        ([ARRAY, ARRAY], "array (or a part of it)"),
+        ({"all": ARRAY, "last": ARRAY[4:]}, "array (or a part of it)"),
+        ([ARRAY[::2], ARRAY[2:3]], "array (or a part of it)"),
+        ([Params(LAYOUT, weights := np.zeros(9, np.float32)), weights], "array (or a part of it)"),
+    ],
+)
+def test_what_occurs_twice_is_refused_since_it_would_come_back_as_two(value, kind):
+    said = one_line(StoreError, lambda: encode_state(first(allocator=value)))
+    whose = "a checkpoint cannot hold the state of 'allocator'"
+    assert said == f"{whose}: the same {kind} occurs twice in it; copy it"
+    one_line(StoreError, lambda: check_state(value, "allocator"))
+
+
+def test_what_cannot_change_may_occur_twice():
+    fixed, pair = np.arange(3.0), (1, 2)
+    fixed.flags.writeable = False
+    value = [pair, pair, fixed, fixed, ARRAY[::2], ARRAY[1::2]]
+    assert same(again(first(allocator=value)).allocator, value)
 
 
 def test_tuples_in_sets_and_tuples_as_keys():

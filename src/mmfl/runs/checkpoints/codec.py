@@ -22,12 +22,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.array_utils import byte_bounds
 from safetensors.numpy import load, save
 
 from mmfl.errors import StoreError
@@ -42,6 +43,7 @@ Parts = dict[str, tuple[object, Callable[[], bytes]]]
 """From a file's name to what it is made of, and how: who holds the same object has the file."""
 
 _APART = ("params", "clients")
+_RULES = ("allocator", "aggregator")
 _KINDS = [
     np.dtype(kind)
     for kind in ["?", "b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "e", "f", "d"]
@@ -79,6 +81,7 @@ def encode_state(state: State) -> tuple[dict[str, Any], Parts]:
         "layouts": {task: weights.layout.entries for task, weights in state.params.items()},
         "clients": list(state.clients.tasks),
     }
+    _refuse_shared({name: getattr(state, name) for name in _RULES})
     parts: Parts = {}
     for task, weights in state.params.items():
         parts[f"model-{task}"] = (weights, partial(model_file, task, weights))
@@ -121,6 +124,7 @@ def check_state(value: Any, where: str) -> None:
         where: Whose it is: the name of a field of `State`.
     """
     _plain(value, {}, where)
+    _refuse_shared({where: value})
 
 
 def model_file(task: str, weights: Params) -> bytes:
@@ -165,6 +169,62 @@ def _plain(value: Any, arrays: dict[str, Array], where: str, depth: int = 0) -> 
     raise StoreError(
         f"a checkpoint cannot hold the state of {where!r}: it contains a {kind.__name__}; {rule}"
     )
+
+
+def _refuse_shared(states: Mapping[str, Any]) -> None:
+    """Refuse what can be changed and occurs twice in a rule's state: it would come back as two."""
+    for where, state in states.items():
+        seen: dict[int, Any] = {}
+        for one in _walk(state):
+            if id(one) in seen:
+                raise _twice(where, one)
+            seen[id(one)] = one
+        arrays = [one for one in seen.values() if type(one) is np.ndarray and one.size]
+        if len(arrays) > 1 and _overlap(arrays):
+            raise _twice(where, arrays[0])
+
+
+def _twice(where: str, one: Any) -> StoreError:
+    kind = "array (or a part of it)" if type(one) is np.ndarray else type(one).__name__
+    return StoreError(
+        f"a checkpoint cannot hold the state of {where!r}: the same {kind} occurs twice in it; "
+        "copy it"
+    )
+
+
+def _walk(value: Any) -> Iterator[Any]:
+    """All lists, dictionaries, sets and writable arrays in a state, which contains no cycle."""
+    if type(value) is Params:
+        value = value.flat
+    fixed = type(value) is np.ndarray and not value.flags.writeable
+    if type(value) in (list, dict, set, np.ndarray) and not fixed:
+        yield value
+    if type(value) in (list, tuple):
+        for item in value:
+            yield from _walk(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _walk(item)
+
+
+def _overlap(arrays: list[Array]) -> bool:
+    """Whether two arrays share memory."""
+    bounds = sorted(((*byte_bounds(one), i) for i, one in enumerate(arrays)))
+    near: list[tuple[int, int, int]] = []
+    for place in bounds:
+        near = [one for one in near if one[1] > place[0]]
+        if any(_shares(arrays[one[2]], arrays[place[2]]) for one in near):
+            return True
+        near.append(place)
+    return False
+
+
+def _shares(one: Array, other: Array) -> bool:
+    try:
+        limit: Any = 10_000
+        return np.shares_memory(one, other, max_work=limit)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _simple(value: Any) -> Any:
