@@ -28,8 +28,8 @@ for name, examples in (("short", 25), ("long", 100)):  # of `make test` and `mak
     )
 settings.load_profile("short")
 
-# A shell that starts `make test &` has its children ignore Ctrl-C, and theirs, and so on; nohup does
-# the same with SIGHUP: tests that send these would wait for ever.
+# A shell that starts `make test &` has its children ignore Ctrl-C, and theirs; nohup does the same
+# with SIGHUP. Tests that send these signals would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
