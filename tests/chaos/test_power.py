@@ -33,7 +33,7 @@ def cut(scenario: str, states: int, *options: str) -> tuple[int, dict]:
 @needs_recorder
 @pytest.mark.parametrize(
     ("scenario", "states"),
-    [slow("two rounds", 24), ("read while it finishes", 8)],
+    [slow("two rounds", 24), ("read while it finishes", 16)],
 )
 def test_a_power_cut_at_any_moment_resumes_to_the_straight_run(scenario, states):
     code, found = cut(scenario, states)
