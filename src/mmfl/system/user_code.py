@@ -113,7 +113,7 @@ def guard_part(
     return Guard(lambda: f"{of}the {what} {describe_part(part)} failed", kind, part=part)
 
 
-def guard_own(what: str = "code of the experiment") -> Guard:
+def guard_own(what: str = "your code") -> Guard:
     """A guard for whatever a block calls: an error counts if it went through the user's code."""
     return Guard(f"{what} failed")
 
