@@ -152,7 +152,14 @@ def test_a_class_that_cannot_be_made_is_a_mistake_in_the_experiment(error, monke
     said = one_line(
         ConfigError, lambda: Experiment.from_toml(write_small(), sets=sets, allow_imports=True)
     )
-    check(said, "allocator.kind: 'support.failing:Made' cannot be made", error)
+    check(said, "allocator.kind: 'support.failing:Made' cannot be created", error)
+
+
+def test_code_that_is_not_a_part_is_your_code(monkeypatch):
+    monkeypatch.setenv("FAILS", "Exit")
+    sets = ["allocator.kind=support.failing:Attribute"]
+    experiment = Experiment.from_toml(write_small(), sets=sets, allow_imports=True)
+    check(one_line(EngineError, lambda: list(mmfl.rounds(experiment))), "your code failed", "Exit")
 
 
 @pytest.mark.parametrize("error", ["GeneratorExit", "Odd", "Exit"])

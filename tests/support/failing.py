@@ -57,6 +57,14 @@ class LazyAllocator:
 
 
 @dataclass(frozen=True)
+class Attribute:
+    """Fails when it is asked for an attribute, not when it is called."""
+
+    allocate = fail
+    plans_ahead = property(fail)
+
+
+@dataclass(frozen=True)
 class Aggregator(Mean):  # type: ignore[misc]
     aggregate = fail
 

@@ -24,7 +24,7 @@ class GuardedGroup(TyperGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with guard_own("your code"):
+        with guard_own():
             return super().invoke(ctx)
 
 

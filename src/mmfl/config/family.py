@@ -206,7 +206,7 @@ def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
         pass_on(error)
         if cls.__module__.partition(".")[0] == "mmfl":
             raise
-        raise problem(f"{kind!r} cannot be made: {describe_error(error)}", "kind") from error
+        raise problem(f"{kind!r} cannot be created: {describe_error(error)}", "kind") from error
 
 
 def _check_settings(made: Any, kind: str) -> None:

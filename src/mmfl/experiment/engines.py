@@ -212,4 +212,4 @@ def use_engine(experiment: Experiment, data_dir: Path | None) -> Iterator[Engine
 def guard_engine(engine: Engine) -> Guard:
     """A guard for a block in which an engine works; it names the engine if that is the user's."""
     own = is_own(engine)
-    return guard_own(f"the engine {type(engine).__name__}" if own else "code of the experiment")
+    return guard_own(f"the engine {type(engine).__name__}" if own else "your code")

@@ -9,7 +9,7 @@ from typing import Self
 
 from mmfl.errors import EngineError
 from mmfl.loop.state import RoundRecord, State
-from mmfl.system.user_code import describe_error, pass_on
+from mmfl.system.user_code import Guard
 
 __all__ = ["Rounds"]
 
@@ -28,10 +28,9 @@ class Rounds(Iterator[tuple[State, RoundRecord]]):
     def _advance(self) -> tuple[State, RoundRecord]:
         try:
             return next(self._generator)
-        except SystemExit as error:  # it would end the program, perhaps as if all were well
-            pass_on(error)
-            said = describe_error(error)
-            raise EngineError(f"code of the experiment failed: {said}") from error
+        except SystemExit:  # it would end the program, perhaps as if all were well
+            with Guard("your code failed", always=True):
+                raise
 
     def __enter__(self) -> Self:
         return self

@@ -59,6 +59,8 @@ class Guard:
         part: What is called. By default the block may call several parts, and an error counts only
             if it went through code of the user's.
         always: Whether errors in a part of ours count, too.
+        wraps: Whether mmfl's own errors also get these words; by default they are raised as they
+            are.
     """
 
     def __init__(
@@ -68,15 +70,17 @@ class Guard:
         *,
         part: object = None,
         always: bool = False,
+        wraps: bool = False,
     ) -> None:
-        self._failed, self._kind, self._part, self._always = failed, kind, part, always
+        self._failed, self._kind, self._part = failed, kind, part
+        self._always, self._wraps = always, wraps
 
     def __enter__(self) -> None:
         """Nothing is done before there is an error."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Raise the sentence; return if the exception is to be raised as it is."""
-        if error is None or isinstance(error, MmflError):
+        if error is None or (isinstance(error, MmflError) and not self._wraps):
             return
         stop = _find_stop(error, self._part)
         if stop is not None and stop is not error:
@@ -109,7 +113,7 @@ def guard_part(
     return Guard(lambda: f"{of}the {what} {describe_part(part)} failed", kind, part=part)
 
 
-def guard_own(what: str = "code of the experiment") -> Guard:
+def guard_own(what: str = "your code") -> Guard:
     """A guard for whatever a block calls: an error counts if it went through the user's code."""
     return Guard(f"{what} failed")
 

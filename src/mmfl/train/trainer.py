@@ -34,7 +34,7 @@ from mmfl.experiment import Experiment, KernelName, SimulatedFederation, Task, W
 from mmfl.models import MODELS
 from mmfl.objectives import BinaryCrossEntropy, Loss, unfit
 from mmfl.rng import stream
-from mmfl.system.user_code import describe_error, guard_part, pass_on
+from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
@@ -259,14 +259,10 @@ class Trainer:
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
-        try:
+        with _guard(name, "its model cannot be built", task.model):
             with isolated(), seeded(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
             resident = Resident(module)
-        except BaseException as error:
-            pass_on(error)
-            said = describe_error(error, task.model)
-            raise EngineError(f"task {name!r}: its model cannot be built: {said}") from error
         try:
             last = bears_channels_last(module)
             with guard_part("normalization", task.normalize):
@@ -289,20 +285,16 @@ class Trainer:
             )
         bench.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
-        doing = "its examples cannot be prepared"  # a user may have a class of `Augment`, too
-        try:
-            with isolated(), torch.no_grad(), seeded(stream(0, "try")):
+        model, loss = bench.task.model, bench.task.loss
+        with isolated(), torch.no_grad(), seeded(stream(0, "try")):
+            with _guard(name, "its examples cannot be prepared", model):  # by a user's `Augment`
                 x, y = bench.inputs.train(rows, rng=stream(0, "try"))
-                doing = "its model does not run"
+            with _guard(name, "its model does not run", model):
                 outputs = bench.outputs(x, y, "float32")
-        except BaseException as error:
-            pass_on(error)
-            said = describe_error(error, bench.task.model)
-            raise EngineError(f"task {name!r}: {doing}: {said}") from error
         shape = (len(rows), *y.shape[1:])
         if data.classes is not None:
             shape = (len(rows), data.classes, *y.shape[1:])
-        if bench.task.loss.targets != "any" and tuple(outputs.shape) != shape:
+        if loss.targets != "any" and tuple(outputs.shape) != shape:
             wanted = f"{data.outputs} outputs"
             if len(shape) > 2:
                 wanted = f"outputs of shape {shape[1:]}"
@@ -310,13 +302,18 @@ class Trainer:
                 f"task {name!r}: its model must give {wanted} per example, "
                 f"got shape {tuple(outputs.shape)} for {len(x)} examples"
             )
-        try:
-            with isolated(), torch.no_grad(), seeded(stream(0, "try")):
-                self._sums(bench, rows, "train")
-        except BaseException as error:
-            pass_on(error)
-            said = describe_error(error, bench.task.loss)
-            raise EngineError(f"task {name!r}: its loss or metric fails: {said}") from error
+        with (
+            _guard(name, "its loss or metric fails", loss),
+            isolated(),
+            torch.no_grad(),
+            seeded(stream(0, "try")),
+        ):
+            self._sums(bench, rows, "train")
+
+
+def _guard(task: str, failed: str, part: object) -> Guard:
+    """A guard for what a task's parts do: whatever they raise is an error of that task."""
+    return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True)
 
 
 def _guess(data: Arrays, loss: Loss) -> Tensor:
