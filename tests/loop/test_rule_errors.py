@@ -181,3 +181,17 @@ def test_data_and_partitions_that_end_the_program_are_one_sentence(
     sets = [f"tasks.a.{key}={value}" for key, value in keys.items()]
     experiment = Experiment.from_toml(write_small("a"), sets=sets, allow_imports=True)
     assert one_line(DataError, lambda: list(mmfl.rounds(experiment))) == f"task 'a': {sentence}"
+
+
+@dataclass(frozen=True)
+class Overwriting:
+    """A normalization that writes into the data."""
+
+    def scaling(self, data):
+        data.x_train[:] = 0
+
+
+def test_a_normalization_cannot_change_the_data(small):
+    tasks = tuple(replace(task, normalize=Overwriting()) for task in small.tasks)
+    with pytest.raises((ValueError, mmfl.errors.MmflError), match="read-only"):
+        list(mmfl.rounds(replace(small, tasks=tasks)))
