@@ -16,6 +16,7 @@ from mmfl.config import (
     apply_set,
     dump,
     parse,
+    short,
 )
 from mmfl.errors import InputError, MmflError, did_you_mean
 from support.shapes import SHAPES, STRICT, Box, Circle, Floor, Numbers, Tile, sentence, shape_error
@@ -343,3 +344,8 @@ def test_did_you_mean(word: str, known: Any, clause: str) -> None:
 def test_did_you_mean_finds_a_known_word(known: list[str], data: st.DataObject) -> None:
     word = data.draw(st.sampled_from(known))
     assert did_you_mean(word, known) == f"did you mean {word!r}?"
+
+
+def test_a_number_with_too_many_digits_can_stand_in_a_message():
+    assert short(10**5000) == "a number with too many digits"
+    assert short([10**5000]) == "a list"

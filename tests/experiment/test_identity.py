@@ -26,3 +26,11 @@ def test_the_order_of_tasks_makes_a_difference():
     one, other = {"name": "x", "k": 1}, {"name": "y"}
     was, now = {"tasks": [one, other]}, {"tasks": [other, one]}
     assert differences(was, now) == {"order of tasks": (["x", "y"], ["y", "x"])}
+
+
+def test_nan_is_no_difference():
+    one, other = ({"allocator": {"x": [float("nan")], "y": float("nan")}} for _ in range(2))
+    assert differences(one, other) == {}
+    assert differences(one, {"allocator": {"x": [1.0], "y": float("nan")}}).keys() == {
+        "allocator.x"
+    }

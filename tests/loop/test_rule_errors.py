@@ -245,3 +245,53 @@ def test_data_and_partitions_that_end_the_program_are_one_sentence(
     sets = [f"tasks.a.{key}={value}" for key, value in keys.items()]
     experiment = Experiment.from_toml(write_small("a"), sets=sets, allow_imports=True)
     assert one_line(DataError, lambda: list(mmfl.rounds(experiment))) == f"task 'a': {sentence}"
+
+
+@dataclass(frozen=True)
+class Overwriting:
+    """A normalization that writes into the data."""
+
+    def scaling(self, data):
+        data.x_train[:] = 0
+
+
+def test_a_normalization_cannot_change_the_data(small):
+    tasks = tuple(replace(task, normalize=Overwriting()) for task in small.tasks)
+    with pytest.raises((ValueError, mmfl.errors.MmflError), match="read-only"):
+        list(mmfl.rounds(replace(small, tasks=tasks)))
+
+
+RATES = {
+    "float32": np.float32(0.5),
+    "array": np.array(0.5),
+    "none": None,
+    "text": "0.5",
+    "large": 10**400,
+    "nan": float("nan"),
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    which: str
+
+    def rate(self, t):
+        return RATES[self.which]
+
+
+@pytest.mark.parametrize("which", ["float32", "array"])
+def test_a_learning_rate_is_a_plain_number_before_jobs_are_made(small, which):
+    local = replace(small.local, lr=Rate(which))
+    assert type(local.work(0).lr) is float
+    assert local.work(0).lr == 0.5
+
+
+@pytest.mark.parametrize(
+    ("which", "given"),
+    [("none", "None"), ("text", "'0.5'"), ("large", "1000"), ("nan", "nan")],
+)
+def test_a_schedule_that_gives_no_number_is_one_sentence(small, which, given):
+    experiment = replace(small, local=replace(small.local, lr=Rate(which)))
+    said = one_line(EngineError, lambda: list(mmfl.rounds(experiment)))
+    who = f"the learning rate Rate(which='{which}')"
+    assert said.startswith(f"{who} must return a finite number, got {given}")

@@ -21,6 +21,7 @@ from mmfl.config.family import Family, dump, parse
 from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
 from mmfl.config.messages import problem, short
 from mmfl.config.module_hashes import hash_module
+from mmfl.config.plain_values import are_equal
 from mmfl.config.schema import one_or_several
 from mmfl.config.toml import apply_set, read_file, read_toml
 
@@ -36,6 +37,7 @@ __all__ = [
     "Share",
     "Text",
     "apply_set",
+    "are_equal",
     "check_shares",
     "component",
     "dump",

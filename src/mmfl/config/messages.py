@@ -88,7 +88,14 @@ def _is_echo(error: Any, every: Sequence[Any]) -> bool:
 
 def short(value: object) -> str:
     """A value as it may stand in a message."""
-    return shorten(repr(value), 60)
+    try:
+        text = repr(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a whole number with too many digits, or an object of the user's
+        many = isinstance(value, int)
+        return "a number with too many digits" if many else f"a {type(value).__name__}"
+    return shorten(text, 60)
 
 
 def _rule(error: Any, root: type) -> str:

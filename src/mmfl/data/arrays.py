@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,13 @@ class Arrays:
         if self.classes is not None:
             return self.classes
         return int(np.prod(self.y_train.shape[1:]))
+
+    def read_only(self) -> Arrays:
+        """The same arrays, which nobody can change by way of this object."""
+        views = {name: getattr(self, name).view() for name in PARTS}
+        for view in views.values():
+            view.flags.writeable = False
+        return replace(self, **views)
 
     def examples(self, rows: Ints) -> Examples:
         """What a partition may know of these training rows."""

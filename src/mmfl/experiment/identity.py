@@ -19,7 +19,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mmfl.config import dump, short
+from mmfl.config import are_equal, dump, short
 from mmfl.experiment.parts import LocalOverride
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
     return {
         key: (old.get(key), new.get(key))
         for key in keys
-        if old.get(key) != new.get(key) and key.partition(".")[0] not in ASIDE
+        if not are_equal(old.get(key), new.get(key)) and key.partition(".")[0] not in ASIDE
     }
 
 

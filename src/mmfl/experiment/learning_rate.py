@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+from typing import Any, Protocol
 
-from mmfl.config import Family, Positive, component
+from mmfl.config import Family, Positive, component, short
+from mmfl.errors import EngineError
+from mmfl.system.user_code import describe_part
 
-__all__ = ["SCHEDULES", "Constant", "Inverse", "Schedule"]
+__all__ = ["SCHEDULES", "Constant", "Inverse", "Schedule", "compute_rate"]
 
 
 class Schedule(Protocol):
@@ -51,3 +54,16 @@ SCHEDULES = Family(
     needs=("rate",),
     scalar=("constant", "value"),
 )
+
+
+def compute_rate(schedule: Schedule, t: int) -> float:
+    """A schedule's rate as a plain float: every engine then trains with the same number."""
+    given: Any = schedule.rate(t)
+    try:
+        rate = math.nan if isinstance(given, str | bytes) else float(given)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        rate = math.nan
+    if not math.isfinite(rate):
+        who = f"the learning rate {describe_part(schedule)}"
+        raise EngineError(f"{who} must return a finite number, got {short(given)}")
+    return rate

@@ -63,6 +63,6 @@ class DataCache:
                 wanted = dataset.bytes_needed(self._data_dir)
             refuse([Need("its data set", wanted)])
             with Guard("its data cannot be loaded", DataError, part=dataset, always=True):
-                return dataset.load(self._data_dir)
+                return dataset.load(self._data_dir).read_only()
         except MmflError as error:
             raise add_prefix(error, f"task {task!r}: ") from error.__cause__

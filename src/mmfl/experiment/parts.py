@@ -31,7 +31,7 @@ from mmfl.data import (
 )
 from mmfl.errors import DataError
 from mmfl.exchange import LocalWork
-from mmfl.experiment.learning_rate import SCHEDULES, Constant, Schedule
+from mmfl.experiment.learning_rate import SCHEDULES, Constant, Schedule, compute_rate
 from mmfl.models import MODELS, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
 from mmfl.system.files import hash_input
@@ -172,7 +172,7 @@ class LocalTraining:
         """The turn's work in the round before which the task trained in t rounds."""
         return LocalWork(
             batch_size=self.batch_size,
-            lr=self.lr.rate(t),
+            lr=compute_rate(self.lr, t),
             epochs=self.epochs,
             steps=self.steps,
             momentum=self.momentum,
