@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+
+from support.experiments import write_small
 
 LINES = [
     "mmfl: wrong.toml: sed is not a known key; did you mean 'seed'?",
@@ -58,3 +61,39 @@ def test_check_says_where_each_mistake_is(call, small_toml, text, sets, sources)
     assert (code, out) == (2, "")
     for line, source in zip(err.splitlines(), sources, strict=True):
         assert line.startswith(f"mmfl: {source}")
+
+
+LOSS = """
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+@dataclass(frozen=True)
+class Loss:
+    targets: ClassVar[str] = "any"
+    metric: ClassVar[Any] = METRIC
+
+    def mean(self, outputs, targets):
+        return outputs.mean()
+"""
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("metric", "rule"),
+    [
+        ("'acuracy'", "unknown metric 'acuracy'; did you mean 'accuracy'?"),
+        ("None", "must be a table with 'kind', or the name of a kind, got None"),
+    ],
+)
+def test_a_loss_that_names_no_metric_is_one_sentence(
+    call, tmp_path, monkeypatch, metric, rule, command
+):
+    (tmp_path / "loss_without_metric.py").write_text(LOSS.replace("METRIC", metric))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "loss_without_metric", raising=False)
+    Path("small.toml").write_text(write_small("a"))
+    own = "tasks.a.loss=loss_without_metric:Loss"
+    code, out, err = call(command, "small.toml", "--allow-imports", "--set", own)
+    file = "small.toml: " if command == "check" else ""
+    start = f"mmfl: {file}task 'a': its loss Loss() names a metric that cannot be used: "
+    assert (code, out, err) == (2, "", f"{start}{rule}\n")

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import Field, Strict, TypeAdapter
+from pydantic_core import PydanticCustomError
 
 from mmfl.aggregate import AGGREGATORS, Aggregator, Checks, Mean
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
@@ -27,7 +28,7 @@ from mmfl.config import (
     read_toml,
     short,
 )
-from mmfl.errors import ConfigError, InputError, did_you_mean, plural
+from mmfl.errors import ConfigError, InputError, did_you_mean, plural, text_of
 from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
@@ -46,9 +47,9 @@ from mmfl.experiment.parts import (
 )
 from mmfl.experiment.recruitment import RecruitmentSettings
 from mmfl.faults import Faults, Quarantine
-from mmfl.objectives import METRICS, SCORES, Distance, Error, Score
+from mmfl.objectives import METRICS, SCORES, Distance, Error, Metric, Score
 from mmfl.system.files import hash_input
-from mmfl.system.user_code import guard_part
+from mmfl.system.user_code import describe_part, guard_part
 
 __all__ = [
     "Clients",
@@ -229,7 +230,7 @@ class Experiment:
                 dataclasses.replace(
                     task,
                     kernel=None if self.kernel_of(task) == common else self.kernel_of(task),
-                    metric=METRICS.parse(task.loss.metric) if task.metric is None else task.metric,
+                    metric=_find_metric(task),
                 )
                 for task in self.tasks
             )
@@ -293,6 +294,20 @@ class Experiment:
         inner = schema["$defs"]["LocalOverride"]["properties"]
         schema["$defs"]["Task"]["properties"] |= inner
         return schema
+
+
+def _find_metric(task: Task) -> Metric:
+    """What a task is judged by: its metric, or that of its loss."""
+    if task.metric is not None:
+        return task.metric
+    try:
+        with guard_part("loss", task.loss, task=task.name, kind=ConfigError):
+            kind = task.loss.metric
+        metric: Metric = METRICS.parse(kind)
+    except PydanticCustomError as error:
+        said = f"its loss {describe_part(task.loss)} names a metric that cannot be used"
+        raise ConfigError(f"task {task.name!r}: {said}: {text_of(error)}") from None
+    return metric
 
 
 def _find_mistakes(text: str, *, allow_imports: bool) -> tuple[str, ...]:
