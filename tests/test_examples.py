@@ -14,7 +14,6 @@ from mmfl.report import Curves
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NEEDS = {"wearables": "seglearn", "hospitals": "sklearn", "architectures": "mmfl"}
-SLOW = ("wearables", "architectures")
 VARIANTS = {
     "wearables": ["uniform", "fed_fair"],
     "hospitals": ["uniform", "fed_fair-error", "fed_fair-distance"],
@@ -22,9 +21,8 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["hospitals", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEEDS)
 def test_an_example_prints_its_tables(name, tmp_path):
     if importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"{NEEDS[name]} is not installed: pip install 'mmfl[examples]'")

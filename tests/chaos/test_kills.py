@@ -9,6 +9,7 @@ from chaos import kills
 FEW = ("--set", "rounds=8")
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_runs_end_with_the_straight_fingerprint(tmp_path):
     found = kills.coordinator(2, 7, tmp_path, FEW)
     assert found["runs with the straight run's fingerprint"] == found["runs"] == 2

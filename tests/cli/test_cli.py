@@ -279,6 +279,7 @@ def test_help_and_version_load_nothing_heavy():
         assert word in done.stdout
 
 
+@pytest.mark.slow
 def test_a_stored_run_with_workers_needs_no_torch_in_the_coordinator(config):
     script = (
         "import sys, mmfl\n"

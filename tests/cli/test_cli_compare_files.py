@@ -98,6 +98,7 @@ def test_files_that_end_in_part_are_left_alone(call, command):
     assert {*contents()} == {*parts, *NAMES, "mmfl-compare.json"}
 
 
+@pytest.mark.slow
 def test_a_figure_of_its_own_is_drawn_again_and_another_file_is_not_replaced(call, command):
     drawn = [*command, "--figure", "it.svg"]
     assert call(*drawn)[0] == 0
@@ -140,6 +141,7 @@ def test_another_file_of_the_name_of_its_list_is_refused(call, command):
         assert contents() == {"mmfl-compare.json": text.encode()}
 
 
+@pytest.mark.slow
 def test_after_a_failure_at_any_write_the_same_command_goes_on(call, command):
     assert call(*command)[0] == 0
     first = contents()

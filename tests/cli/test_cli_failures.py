@@ -54,6 +54,7 @@ def texts(out: str) -> tuple[str, str, dict]:
     return " ".join(out.split()), (folder / "comparison.md").read_text(), found
 
 
+@pytest.mark.slow
 def test_a_variant_whose_task_never_trained_is_marked_in_every_table(call, config):
     vary = ("--vary", "tasks.a.model=mlp,{kind='raising:Raises'}", "--seeds", "0-1")
     code, out, err = call("compare", config, *vary, "--out", "here", "--allow-imports")
@@ -181,6 +182,7 @@ def test_a_damaged_run_is_marked_and_the_others_are_run_and_shown(call, sweep):
     assert (kept / "environment.json").read_text() == "{}"
 
 
+@pytest.mark.slow
 def test_pairs_are_of_the_seeds_that_both_have(call, sweep, monkeypatch):
     def make(self):
         if self.how == "some" and Path("fail").exists():

@@ -52,6 +52,7 @@ def test_so_does_a_run_whose_result_nobody_reads(into_closed_pipe, config):
     assert (code, err) == (0, "mmfl: standard output was closed; the run continues without it\n")
 
 
+@pytest.mark.slow
 def test_so_does_a_comparison(into_closed_pipe, config):
     command = ("compare", config, "--set", "rounds=1", "--seeds", "0", "--jobs", "1")
     code, err = into_closed_pipe(*command, "--out", "out")

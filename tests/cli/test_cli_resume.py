@@ -161,6 +161,7 @@ def test_a_second_process_on_a_live_run_is_refused(call, config):
     assert mmfl.Run.load("run").status == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_a_warning(call, config):
     result(call, config, "--out", "run")
     (model, *_) = Path("run/checkpoints").glob("model-dense.*")

@@ -141,6 +141,7 @@ def test_a_folder_with_any_name_holds_a_run(call):
     assert call("status", "here\udcff")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_notebooks_backend_is_no_obstacle():
     pytest.importorskip("matplotlib")
     command = ("auction", "run", "bids.csv", "-b", "1", "--figure", "it.png")

@@ -109,6 +109,7 @@ def test_however_it_is_ended_its_runs_end_too(config, tmp_path, number, code):
     wait_until(lambda: statuses() == [status, status])  # locks end just after pipes, if killed
 
 
+@pytest.mark.slow
 def test_workers_in_the_middle_of_a_turn_end_too(tmp_path):
     os.mkfifo("pipe")
     (tmp_path / "hanging.py").write_text(HANGING)

@@ -67,6 +67,7 @@ def test_what_is_opened_first_is_not_in_the_place_of_a_standard_file():
     assert subprocess.run(command).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_closed_saves_the_run(config):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

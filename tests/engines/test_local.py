@@ -128,6 +128,7 @@ def test_a_worker_that_cannot_start_is_one_sentence(odd, tmp_path, monkeypatch):
         list(mmfl.rounds(odd("works")))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_starts_is_replaced(odd, tmp_path, monkeypatch):
     hasty = tmp_path / "python"
     once = f'if [ ! -e "{tmp_path}/died" ]; then touch "{tmp_path}/died"; kill -9 $$; fi'

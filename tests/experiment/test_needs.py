@@ -266,6 +266,7 @@ def test_under_a_limit_a_large_model_is_one_sentence_and_a_small_one_runs(small_
     assert fine.returncode == 0, fine.stderr
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_all_the_same_is_one_sentence(small_toml, tmp_path):
     Path("small.toml").write_text(small_toml)
     Path("greedy.py").write_text(

@@ -100,6 +100,7 @@ def test_where_winners_are_paid_their_bids_there_is_no_price():
     assert "price" in said(draw_supply(value_threshold(FIVE, 0.4)))
 
 
+@pytest.mark.slow
 def test_one_that_was_paid_for_fully_in_the_last_round_is_no_fraction():
     bids = np.random.default_rng(0).random((200, 12)) * np.linspace(0.5, 1.5, 12)
     outcome = max_min_fair(bids, 60.0)
@@ -125,6 +126,7 @@ def test_more_tasks_than_a_page_holds_are_counted():
     assert "6 more tasks are not shown." in said(figure)
 
 
+@pytest.mark.slow
 def test_many_clients_are_thinned_and_the_cut_is_kept():
     bids = np.random.default_rng(0).exponential(1.0, (200_000, 2)) * [1, 30]
     outcome = max_min_fair(bids, 30_000.0)

@@ -231,6 +231,7 @@ def test_resumed_from_the_beginning_it_is_exact(small):
     assert run.made_with["torch"] == torch.__version__
 
 
+@pytest.mark.slow
 def test_other_kernels_on_the_same_processor_are_noticed(small):
     capability = torch.backends.cpu.get_cpu_capability()
     if capability in ("DEFAULT", "NO AVX"):

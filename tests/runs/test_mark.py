@@ -188,6 +188,7 @@ def test_a_file_that_was_changed_since_is_not_replaced(small, name):
     assert snapshot("run") == before
 
 
+@pytest.mark.slow
 def test_a_kill_while_files_are_replaced_leaves_a_run_that_goes_on(small):
     experiment = replace(small, rounds=2, checkpoints=Checkpoints(rounds=1))
     longer = replace(experiment, rounds=3)

@@ -134,6 +134,7 @@ print(os.getpid(), Run.load("run").fingerprint)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_is_forked_from_the_owner_is_not_an_owner(small, small_toml):
     Path("small.toml").write_text(small_toml)

@@ -36,6 +36,7 @@ def wide(small) -> Experiment:
     return replace(wide, rounds=4, checkpoints=Checkpoints(rounds=1))
 
 
+@pytest.mark.slow
 def test_a_limit_on_files_is_one_sentence_and_the_run_can_go_on(wide):
     straight = mmfl.run(wide, "straight")
     largest = max(path.stat().st_size for path in Path("straight").rglob("*"))

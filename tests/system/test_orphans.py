@@ -165,6 +165,7 @@ def test_sweepers_that_hold_the_lock_end_with_a_coordinator_that_is_killed(busy)
     assert all_end(processes)
 
 
+@pytest.mark.slow
 def test_workers_outlive_the_thread_that_started_them():
     text = TEXT.replace(', how = "HOW", pipe = "PIPE"', "").replace("busy_models:Busy", "mlp")
     experiment = Experiment.from_toml(text)

@@ -64,6 +64,7 @@ def test_a_model_that_nobody_could_hold_is_weighed_at_once_and_draws_nothing():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_weighing_does_not_import_torchs_compiler():
     import subprocess
     import sys
