@@ -1,23 +1,27 @@
 """How a task's updates become its new weights; `AGGREGATORS` is the family's table."""
 
 from mmfl.aggregate.base import (
+    WANTS,
     Aggregator,
     ChunkSum,
     CollectingAggregator,
     MergingAggregator,
     partial_sums,
+    wanted_by,
 )
 from mmfl.aggregate.checks import REFUSALS, Checks, check_update, norm_of
 from mmfl.aggregate.clipped_mean import ClippedMean
 from mmfl.aggregate.mean import Mean
 from mmfl.aggregate.median import Median
 from mmfl.aggregate.multi_krum import MultiKrum
+from mmfl.aggregate.q_fel import QFel, q_fel_as_published
 from mmfl.aggregate.trimmed_mean import TrimmedMean
 from mmfl.config import Family
 
 __all__ = [
     "AGGREGATORS",
     "REFUSALS",
+    "WANTS",
     "Aggregator",
     "Checks",
     "ChunkSum",
@@ -27,10 +31,13 @@ __all__ = [
     "Median",
     "MergingAggregator",
     "MultiKrum",
+    "QFel",
     "TrimmedMean",
     "check_update",
     "norm_of",
     "partial_sums",
+    "q_fel_as_published",
+    "wanted_by",
 ]
 
 AGGREGATORS = Family(
@@ -41,6 +48,7 @@ AGGREGATORS = Family(
         "trimmed_mean": TrimmedMean,
         "clipped_mean": ClippedMean,
         "multi_krum": MultiKrum,
+        "q_fel": QFel,
     },
     needs=("aggregate", "mergeable"),
     default="mean",

@@ -10,7 +10,26 @@ import numpy.typing as npt
 
 from mmfl.exchange import CHUNK, ClientFailure, ClientUpdate, Params, PartialSum
 
-__all__ = ["Aggregator", "ChunkSum", "CollectingAggregator", "MergingAggregator", "partial_sums"]
+__all__ = [
+    "WANTS",
+    "Aggregator",
+    "ChunkSum",
+    "CollectingAggregator",
+    "MergingAggregator",
+    "partial_sums",
+    "wanted_by",
+]
+
+WANTS = ("loss", "lr")
+"""What an aggregator gets as keyword arguments of `aggregate` if its class attribute `wants` names
+it: the task's loss before the round, measured where its difficulty is, whatever the score (NaN if
+nobody could measure it); and the learning rate of the round's turns."""
+
+
+def wanted_by(aggregator: Aggregator) -> tuple[str, ...]:
+    """Which of `WANTS` an aggregator gets."""
+    words = getattr(aggregator, "wants", ())
+    return (words,) if isinstance(words, str) else tuple(words)
 
 
 class MergingAggregator(Protocol):
@@ -26,7 +45,7 @@ class MergingAggregator(Protocol):
 
 
 class CollectingAggregator(Protocol):
-    """Each update is needed by itself (medians, Krum, q-Fel)."""
+    """Each update is needed by itself (medians, Krum)."""
 
     mergeable: ClassVar[Literal[False]]
 

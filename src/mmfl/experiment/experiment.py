@@ -14,7 +14,7 @@ import tomli_w
 from pydantic import Field, Strict, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from mmfl.aggregate import AGGREGATORS, Aggregator, Checks, Mean
+from mmfl.aggregate import AGGREGATORS, WANTS, Aggregator, Checks, Mean, wanted_by
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
 from mmfl.config import (
     Count,
@@ -122,6 +122,10 @@ class Experiment:
         if twice:
             rule = "names must be unique, ignoring case"
             raise ValueError(f"two tasks are named {twice[0]!r}; {rule}")
+        unknown = [word for word in wanted_by(self.aggregator) if word not in WANTS]
+        if unknown:
+            what = f"the aggregator {describe_part(self.aggregator)} wants {unknown[0]!r}"
+            raise ValueError(f"{what}; what it can get: {', '.join(WANTS)}")
         if self.recruitment is not None:
             self.recruitment.check_tasks([task.name for task in self.tasks])
         if self.faults is not None:

@@ -1,24 +1,80 @@
-"""Algorithm 1, lines 12-13: what an aggregator returned is checked before it becomes a state."""
+"""Algorithm 1, lines 12-13: updates become weights, checked before they become a state.
+
+An aggregator may want to know more than the protocol says: see `mmfl.aggregate.WANTS`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mmfl.aggregate import wanted_by
 from mmfl.config import short
 from mmfl.errors import EngineError
-from mmfl.exchange import Params
+from mmfl.exchange import ClientFailure, Params
+from mmfl.faults import Fault
+from mmfl.loop.population import Population
+from mmfl.loop.scoring import score_tasks
 from mmfl.loop.state import State
-from mmfl.system.user_code import describe_part, is_own
+from mmfl.objectives import Measured
+from mmfl.system.user_code import describe_part, guard_part, is_own
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Experiment
+    from mmfl.experiment import Engine, Experiment
 
-__all__ = ["check_aggregate"]
+__all__ = ["aggregate_updates", "keep_losses", "measure_losses"]
 
 
-def check_aggregate(
+def measure_losses(
+    experiment: Experiment, engine: Engine, population: Population, state: State
+) -> tuple[State, list[ClientFailure], list[Fault]]:
+    """The state with the losses of the initial models, if the aggregator wants them.
+
+    Returns:
+        The state, clients that did not deliver, and injected lies.
+    """
+    if state.round or "loss" not in wanted_by(experiment.aggregator):
+        return state, [], []
+    _, seen, failures, lies = score_tasks(0, experiment, engine, population, state, ())
+    return keep_losses(experiment, state, seen), failures, lies
+
+
+def keep_losses(experiment: Experiment, state: State, seen: Mapping[str, Measured]) -> State:
+    """The state with the losses that were measured, if the aggregator wants them."""
+    if "loss" not in wanted_by(experiment.aggregator):
+        return state
+    return state.replace(loss={**state.loss, **{task: m.loss for task, m in seen.items()}})
+
+
+def aggregate_updates(
+    experiment: Experiment, task: str, state: State, updates: Iterable[Any]
+) -> tuple[Params, Any]:
+    """A task's new weights, and the aggregator's state.
+
+    Args:
+        experiment: Whose aggregator is asked.
+        task: For which task.
+        state: The state before the round.
+        updates: What its clients did.
+    """
+    aggregator: Any = experiment.aggregator
+    told: dict[str, float] = {}
+    for word in wanted_by(aggregator):
+        if word == "loss":
+            told[word] = state.loss.get(task, nan)
+        else:
+            told[word] = experiment.work(task, state.versions[task]).lr
+    with guard_part("aggregator", aggregator, task=task):
+        answer = aggregator.aggregate(
+            state.params[task], updates, state.difficulty[task], state.aggregator[task], **told
+        )
+    return _check_answer(experiment, task, state, answer)
+
+
+def _check_answer(
     experiment: Experiment, task: str, before: State, answer: Any
 ) -> tuple[Params, Any]:
     """The new weights and the aggregator's state, or an error that names the aggregator.

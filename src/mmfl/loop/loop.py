@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmfl.errors import InputError
 from mmfl.experiment import check_experiment
-from mmfl.loop.aggregation import check_aggregate
+from mmfl.loop.aggregation import aggregate_updates, keep_losses, measure_losses
 from mmfl.loop.allocation import allocate_clients, make_jobs
 from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
@@ -25,7 +25,6 @@ from mmfl.loop.scoring import evaluate_tasks, score_tasks
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
 from mmfl.system.calls import perf_counter
-from mmfl.system.user_code import guard_part
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment
@@ -85,6 +84,7 @@ def _round(
     t: int, experiment: Experiment, engine: Engine, population: Population, state: State
 ) -> tuple[State, RoundRecord]:
     start = perf_counter()
+    state, early, early_lies = measure_losses(experiment, engine, population, state)
     tasks = engine.federation.tasks
     active = population.active(t, state.offenders)  # line 3: m = C x K clients are active
     # lines 4-5
@@ -101,11 +101,9 @@ def _round(
     )
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
-        with guard_part("aggregator", experiment.aggregator, task=task):
-            answer = experiment.aggregator.aggregate(  # lines 12-13
-                state.params[task], updates, state.difficulty[task], state.aggregator[task]
-            )
-        params[task], aggregator[task] = check_aggregate(experiment, task, state, answer)
+        params[task], aggregator[task] = aggregate_updates(  # lines 12-13
+            experiment, task, state, updates
+        )
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
     if experiment.quarantine is not None:
@@ -124,6 +122,7 @@ def _round(
     difficulty, seen, silent, lies = score_tasks(
         t, experiment, engine, population, state, gate.trained
     )
+    state = keep_losses(experiment, state, seen)
     state, shown = evaluate_tasks(t, experiment, engine, state, seen)
     chain = extend_chain(state.chain, t, tasks, assignments, difficulty)
     state, done = state.replace(difficulty=difficulty, chain=chain), perf_counter()
@@ -134,7 +133,7 @@ def _round(
         assignments=assignments,
         clients={task: gate.trained.get(task, 0) for task in tasks},
         samples=gate.samples,
-        failures=(*gate.failures, *silent),
+        failures=(*early, *gate.failures, *silent),
         difficulty=difficulty,
         metric={task: m.metric if m else nan for task, m in shown.measured.items()},
         loss={task: m.loss if m else nan for task, m in shown.measured.items()},
@@ -144,6 +143,6 @@ def _round(
         seconds_evaluate=done - trained,
         seconds_aggregate=gate.seconds_aggregate,
         seconds_clients=gate.seconds_clients,
-        faults=(*gate.faults, *lies),
+        faults=(*early_lies, *gate.faults, *lies),
         virtual=gate.virtual,
     )

@@ -41,6 +41,7 @@ class State:
         stale: Tasks that have trained since the evaluation in `measured`.
         lineage: `Experiment.lineage` of the experiment that this state belongs to.
         offenders: Clients whose updates were refused recently, or that are in quarantine.
+        loss: Each task's loss where f_s was measured, if the aggregator wants it.
     """
 
     round: int
@@ -55,6 +56,7 @@ class State:
     stale: frozenset[str]
     lineage: str
     offenders: Offenders = field(default_factory=dict)
+    loss: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for weights in self.params.values():
