@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.aggregate.collected import apply_step
-from mmfl.config import NonNegative, Positive, component
+from mmfl.config import Flag, NonNegative, Positive, component
 from mmfl.errors import EngineError
 from mmfl.exchange import ClientUpdate, Params
 
@@ -39,7 +39,7 @@ class QFel:
 
     q: NonNegative = 2.0
     lipschitz: Positive | None = None
-    frozen: bool = False
+    frozen: Flag = False
 
     mergeable: ClassVar[Literal[False]] = False
     wants: ClassVar[tuple[str, ...]] = ("loss", "lr")
@@ -94,4 +94,5 @@ def q_fel_as_published(
     steps = [lipschitz * (weights - own) for own in sent]
     above: Doubles = np.sum([loss**q * step for step in steps], axis=0)
     below = sum(q * loss ** (q - 1) * step.dot(step) + lipschitz * loss**q for step in steps)
-    return np.subtract(weights, above / below)
+    after: Doubles = weights - above / below
+    return after
