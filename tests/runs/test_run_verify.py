@@ -89,6 +89,15 @@ def test_rows_that_do_not_follow_from_each_other_are_found_without_digests(run):
     assert found(run) == {"run.sqlite": said}
 
 
+@pytest.mark.parametrize("said", ["5", "aaa", "{}", "[" * 9999])
+def test_rows_that_cannot_be_read_are_found_though_their_digests_match(run, said):
+    set_meta(run, untrainable=said)
+    reason = "meta.untrainable is malformed"
+    assert found(run) == {"run.sqlite": reason}
+    with pytest.raises(StoreError, match=rf"the run in .*: {reason}$"):
+        mmfl.Run.load(run)
+
+
 def test_a_run_of_an_older_format_is_not_verifiable(run):
     make_older(run)
     assert found(run) == {}

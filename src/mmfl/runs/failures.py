@@ -70,7 +70,7 @@ def turns_by_task(store: RunStore) -> dict[str, TaskTurns]:
             failed[name] = (before + count, first)
     auction = read_recruitment(store)
     none = {} if auction is None else {n: task.take_up == 0 for n, task in auction.tasks.items()}
-    unable = _names(store.meta().get("untrainable", "[]"))
+    unable = _names(store)
     found = {}
     for task, name, *_ in store.tasks():
         number, reason = failed.get(name, (0, ""))
@@ -81,12 +81,12 @@ def turns_by_task(store: RunStore) -> dict[str, TaskTurns]:
     return found
 
 
-def _names(text: str) -> list[str]:
+def _names(store: RunStore) -> list[str]:
     """The tasks that no client could train, as the run wrote them down."""
     try:
-        found = json.loads(text)
+        found = json.loads(store.meta().get("untrainable", "[]"))
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list):
-        raise StoreError("meta.untrainable is malformed")
+        raise StoreError(f"the run in {str(store.folder)!r}: meta.untrainable is malformed")
     return found

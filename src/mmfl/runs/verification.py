@@ -29,6 +29,8 @@ from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.folders import no_run
 from mmfl.runs.directory.mark import FIRST, is_marked
 from mmfl.runs.directory.names import check_folder
+from mmfl.runs.failures import turns_by_task
+from mmfl.runs.faults import count_quarantined, tallies
 from mmfl.runs.integrity.digests import DIGEST
 from mmfl.runs.resume import complaint
 from mmfl.runs.store import RunStore
@@ -131,7 +133,7 @@ def _rows(store: RunStore) -> Iterator[Part]:
     damage = store.damage
     if damage.startswith(FIRST):  # that is said in the file's own line
         damage = ""
-    damage = damage or _auction_damage(store) or _chain_damage(store)
+    damage = damage or _reading_damage(store) or _chain_damage(store)
     if damage:
         yield Part(DATABASE, "damaged", damage)
     elif store.verifiable:
@@ -140,9 +142,11 @@ def _rows(store: RunStore) -> Iterator[Part]:
         yield Part(DATABASE, "not verifiable", _OLDER)
 
 
-def _auction_damage(store: RunStore) -> str:
+def _reading_damage(store: RunStore) -> str:
+    """Why `Run.load` cannot read the rows, though their digests match; "" if it can."""
     try:
-        read_recruitment(store)
+        for read in (read_recruitment, turns_by_task, tallies, count_quarantined):
+            read(store)
     except StoreError as error:
         return _reason(store.folder, error)
     return ""
