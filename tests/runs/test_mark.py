@@ -117,7 +117,10 @@ def test_killed_at_any_call_while_it_is_made_the_folder_is_ours_and_starts_over(
     pytest.fail("it never came to the end")
 
 
-@pytest.mark.parametrize("content", [b"", b'{"mmfl": "run dir', b'{"mmfl"' + bytes(40)])
+DEBRIS = bytes(range(100, 256))  # what a disk may show where nothing was written yet
+
+
+@pytest.mark.parametrize("content", [b"", b'{"mmfl": "run dir', b'{"mmfl"' + bytes(40), DEBRIS])
 def test_a_mark_that_was_cut_short_is_ours_if_it_is_alone(small, content):
     for name in ("alone", "not alone"):
         Path(name).mkdir()

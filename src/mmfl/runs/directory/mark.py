@@ -110,12 +110,13 @@ def is_marked(folder: Path) -> bool:
     """Whether a folder is a run directory of ours.
 
     A mark that was cut short by a kill or a power cut counts if there is nothing else but a lease:
-    all other files come after it.
+    all other files come after it. So does one in which a power cut left what cannot be text: some
+    disks show anything where nothing was written yet.
     """
     if read_mark(folder) is not None:
         return True
     content = _content(folder)
-    if content is None or not _fits(content):
+    if content is None or not (_fits(content) or _is_debris(content)):
         return False
     return all(path.name == MARK or LEASE.fullmatch(path.name) for path in list_folder(folder))
 
@@ -149,6 +150,15 @@ def _content(folder: Path) -> bytes | None:
         return read_file(folder / MARK, limit=len(_FORM))
     except OSError:
         return None
+
+
+def _is_debris(content: bytes) -> bool:
+    """Whether this is no text: a file of the user's that has our name would be."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _fits(content: bytes) -> bool:
