@@ -17,7 +17,8 @@ def arrays(request, tmp_path):
     x = np.arange(80, dtype=np.uint8).reshape(20, 2, 2)
     y = np.arange(20) % 3
     np.savez(tmp_path / "x.npz", x_train=x, y_train=y, x_test=x[:5], y_test=y[:5])
-    needed = {"named": {"name": "x"}, "npz": {"path": "x.npz"}}.get(request.param, {})
+    name = {"name": "x"}
+    needed = {"named": name, "npz": {"path": "x.npz"}, "reduced": name}.get(request.param, {})
     dataset = DATASETS.parse({"kind": request.param, **needed})
     return dataset.load(tmp_path), dataset.load(tmp_path)
 

@@ -25,6 +25,7 @@ from mmfl.config import Count, Family, Natural, OwnFunction, Text, component, sh
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
 from mmfl.data.npy import Head, members, read_head, read_member
+from mmfl.data.reduced import Reduced
 from mmfl.data.sources import CATALOGUE
 from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
@@ -38,6 +39,7 @@ __all__ = [
     "FromFunction",
     "Named",
     "Npz",
+    "Reduced",
     "Synthetic",
     "data_folder",
     "default_folder",
@@ -245,7 +247,7 @@ class FromFunction:
 
 DATASETS = Family(
     name="data set",
-    table={"named": Named, "npz": Npz, "synthetic": Synthetic},
+    table={"named": Named, "npz": Npz, "reduced": Reduced, "synthetic": Synthetic},
     needs=("load",),
     scalar=("named", "name"),
     function=FromFunction,

@@ -5,8 +5,9 @@ from mmfl.models.base import Model
 from mmfl.models.cnn import Cnn
 from mmfl.models.mlp import Mlp
 from mmfl.models.preact_resnet import PreactResnet, PreactResnet18
+from mmfl.models.published_cnn import PublishedCnn
 
-__all__ = ["MODELS", "Cnn", "Mlp", "Model", "PreactResnet", "PreactResnet18"]
+__all__ = ["MODELS", "Cnn", "Mlp", "Model", "PreactResnet", "PreactResnet18", "PublishedCnn"]
 
 MODELS = Family(
     name="model",
@@ -15,6 +16,7 @@ MODELS = Family(
         "mlp": Mlp,
         "preact_resnet": PreactResnet,
         "preact_resnet18": PreactResnet18,
+        "published_cnn": PublishedCnn,
     },
     needs=("build",),
     default="mlp",

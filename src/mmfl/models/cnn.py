@@ -1,7 +1,7 @@
 """A convolutional network with two convolutions, two poolings and two dense layers.
 
 The shape of the paper's network for MNIST, Fashion-MNIST and EMNIST, with ReLU between layers and
-plain logits (the authors' code has neither; see the field notes on its double softmax).
+plain logits. `published_cnn` is the network of the authors' code, which has neither.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from mmfl.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Cnn"]
+__all__ = ["Cnn", "two_counts"]
 
 
-def _two(value: Any) -> Any:
+def two_counts(value: Any) -> Any:
+    """A pair, or a sentence that says so."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise ValueError(f"must be two whole numbers, got {short(value)}")
     return value
@@ -36,7 +37,7 @@ class Cnn:
         dropout: Share of units that dropout leaves out before the last layer.
     """
 
-    channels: Annotated[tuple[Count, Count], BeforeValidator(_two)] = (32, 64)
+    channels: Annotated[tuple[Count, Count], BeforeValidator(two_counts)] = (32, 64)
     kernel: Annotated[Count, Field(json_schema_extra={"not": {"multipleOf": 2}})] = 3
     dense: Count = 256
     dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
