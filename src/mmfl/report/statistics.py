@@ -36,6 +36,7 @@ __all__ = [
     "Summary",
     "Variant",
     "compare_variants",
+    "confidence_interval",
     "of_task",
     "rounds_to",
     "same_tasks",
@@ -266,7 +267,7 @@ def compare_variants(first: Variant, other: Variant, quantity: Quantity) -> Pair
         seeds=tuple(by_seed),
         differences=differences,
         mean=found.mean,
-        interval=_interval(found),
+        interval=confidence_interval(found),
         first_better=lower if higher_is_better else higher,
         other_better=higher if higher_is_better else lower,
     )
@@ -294,8 +295,8 @@ def sharing_seeds(variants: Sequence[Variant]) -> list[Variant]:
     return [variant for variant in variants if first & set(variant.seeds)]
 
 
-def _interval(found: Spread) -> tuple[float, float] | None:
-    """The mean -+ t_{0.975, n-1} sd / sqrt(n)."""
+def confidence_interval(found: Spread) -> tuple[float, float] | None:
+    """95% confidence interval of the mean: mean -+ t_{0.975, n-1} sd / sqrt(n); None if n < 2."""
     if math.isnan(found.sd):
         return None
     from scipy.special import stdtrit
