@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from mmfl.config import Count, Positive, Text, component, parse, read_file, read_toml
+from mmfl.config import Count, Flag, Positive, Text, component, parse, read_file, read_toml
 from mmfl.errors import ConfigError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.reproduce.claims import CLAIMS, Claim
@@ -84,6 +84,8 @@ class Study:
         claims: What the paper says.
         panels: What its figure shows.
         maps: Whether to store who trained what, for maps.
+        runs: The study whose runs are used, if its settings of the same names are the same; by
+            default the study has its own.
     """
 
     title: Text
@@ -95,7 +97,8 @@ class Study:
     partition: Table = dataclasses.field(default_factory=lambda: {"kind": "iid", "overlap": True})
     claims: tuple[Annotated[Claim, CLAIMS], ...] = ()
     panels: tuple[Annotated[Panel, PANELS], ...] = ()
-    maps: bool = False
+    maps: Flag = False
+    runs: Text | None = None
 
     def __post_init__(self) -> None:
         for name, setting in self.settings.items():
