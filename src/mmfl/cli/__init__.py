@@ -10,7 +10,7 @@ from typing import TextIO
 import typer
 
 from mmfl import __version__
-from mmfl.cli import auction, check, compare, data, plan, profile, run, status, verify
+from mmfl.cli import auction, check, compare, data, plan, profile, reproduce, run, status, verify
 from mmfl.cli.commands import ExperimentCommand, GuardedGroup
 from mmfl.cli.streams import (
     CLOSED,
@@ -47,6 +47,7 @@ app = typer.Typer(
 app.command("run", cls=ExperimentCommand)(run.run)
 app.command("compare", cls=ExperimentCommand)(compare.compare)
 app.command("plan", cls=ExperimentCommand)(plan.plan)
+app.command("reproduce")(reproduce.reproduce)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)

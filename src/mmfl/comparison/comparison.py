@@ -47,7 +47,7 @@ from mmfl.runs import (
 from mmfl.system.files import exists, is_folder
 from mmfl.system.user_code import pass_on
 
-__all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare"]
+__all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare", "slugify"]
 
 _NAMED = 3
 """How many runs that failed a sentence names."""
@@ -85,7 +85,7 @@ class Comparison:
         if not experiments or not seeds:
             raise InputError("a comparison needs at least one variant and one seed")
         _refuse_unlike(experiments)
-        slugs = {name: _slug(name) for name in experiments}
+        slugs = {name: slugify(name) for name in experiments}
         for name, slug in slugs.items():
             twin = next((n for n, s in slugs.items() if s == slug and n != name), None)
             if twin is not None:
@@ -273,7 +273,7 @@ def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
             raise InputError("variants share one engine, so its settings cannot be varied")
 
 
-def _slug(name: str) -> str:
+def slugify(name: str) -> str:
     """A variant's name as a folder's; a long one ends in a hash, so that no two are the same."""
     slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
     if not slug:

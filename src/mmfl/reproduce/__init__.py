@@ -1,5 +1,32 @@
 """The paper's experiments as data, with what it claims, and whether that holds here."""
 
+from mmfl.reproduce.archive import Archive, ArchivedRun
+from mmfl.reproduce.claims import CLAIMS, Claim, Outcome
+from mmfl.reproduce.drawing import draw_study
+from mmfl.reproduce.panels import PANELS, Panel
+from mmfl.reproduce.reproduction import Finding, Reproduction, find_paper
 from mmfl.reproduce.study import Scale, Setting, Study, find_studies, load_scales, load_study
+from mmfl.reproduce.tables import TextTable, make_claims_table, make_overview
 
-__all__ = ["Scale", "Setting", "Study", "find_studies", "load_scales", "load_study"]
+__all__ = [
+    "CLAIMS",
+    "PANELS",
+    "Archive",
+    "ArchivedRun",
+    "Claim",
+    "Finding",
+    "Outcome",
+    "Panel",
+    "Reproduction",
+    "Scale",
+    "Setting",
+    "Study",
+    "TextTable",
+    "draw_study",
+    "find_paper",
+    "find_studies",
+    "load_scales",
+    "load_study",
+    "make_claims_table",
+    "make_overview",
+]

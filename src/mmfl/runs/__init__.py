@@ -1,5 +1,6 @@
 """Run directories: written, read, and compared."""
 
+from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.auction import StoredRecruitment
 from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.lock import is_owned
@@ -49,5 +50,6 @@ __all__ = [
     "stored_rounds",
     "timed_rounds",
     "turns_by_task",
+    "unpack_assignments",
     "verify",
 ]

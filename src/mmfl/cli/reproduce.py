@@ -1,0 +1,186 @@
+"""``mmfl reproduce``: the paper's experiments, each with its figure, its claims and a verdict."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mmfl.cli.options import DataDir, Json, Quiet, stopped_by_signals
+from mmfl.cli.streams import complain, survive_closed_output
+from mmfl.cli.views.compare import CompareView
+from mmfl.errors import ComparisonError, InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mmfl.reproduce import Archive, Finding, Reproduction
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    studies: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="STUDY...", help="exp1, exp2, ..., table2, qfel, or all.", show_default=False
+        ),
+    ],
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), small (hours on 2 cores), or paper.")
+    ] = "small",
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds, from 0 (default: the scale's).")
+    ] = None,
+    figures_only: Annotated[
+        bool,
+        typer.Option("--figures-only", help="Train nothing: use finished runs and stored curves."),
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for all runs; finished ones are kept.")] = Path(
+        "runs/reproduce"
+    ),
+    folder: Annotated[
+        Path | None,
+        typer.Option("--studies", help="Folder of studies (default: the paper's).", readable=False),
+    ] = None,
+    store: Annotated[
+        bool, typer.Option("--store", help="Add your runs to the results stored with the studies.")
+    ] = False,
+    jobs: Annotated[
+        str, typer.Option(metavar="auto|N", help="Number of runs in parallel.")
+    ] = "auto",
+    data_dir: DataDir = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run experiments of the paper, and say which of its claims hold.
+
+    For each claim you see the paper's number, the result that is stored with mmfl, yours, how far
+    the two may differ, and the verdict. The exit code is 1 if a stored result is not met. The same
+    command resumes after an interruption.
+    """
+    from rich.console import Console
+
+    from mmfl.comparison import read_jobs
+    from mmfl.reproduce import Reproduction, find_paper, find_studies
+
+    wanted = read_jobs(jobs)
+    home = find_paper() if folder is None else folder
+    names = find_studies(home) if "all" in studies else list(dict.fromkeys(studies))
+    todo = [Reproduction(home, name, scale, out) for name in names]
+    where = sys.stderr if json else sys.stdout
+    console = Console(file=where, quiet=quiet, highlight=False, markup=False)
+    kept = f"(finished runs are in {out}; run the same command again to resume)"
+    survive_closed_output("standard output was closed; the reproduction continues without it")
+    found: dict[str, Any] = {}
+    for one in todo:
+        console.print(f"{one.name}: {one.study.title} ({one.study.paper})")
+        if not figures_only:
+            count = one.scale.seeds if seeds is None else seeds
+            with stopped_by_signals(lambda: kept):
+                _run_missing(one, range(count), wanted, data_dir, console)
+        found[one.name] = _show(one, console, store)
+        console.print()
+    if json:
+        typer.echo(json_.dumps(found))
+    missed = [f"{name}: {says}" for name, one in found.items() for says in one["missed"]]
+    if missed:
+        more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
+        complain(f"a stored result is not met: {missed[0]}{more}")
+        raise typer.Exit(1)
+
+
+def _run_missing(
+    one: Reproduction, seeds: range, jobs: Any, data_dir: Path | None, console: Console
+) -> None:
+    """Run what is missing, setting after setting."""
+    for setting, comparison in one.comparisons(list(seeds), data_dir):
+        if not any(run.missing for run in comparison.runs):
+            continue
+        console.print(f"{setting}: {sum(run.missing for run in comparison.runs)} runs to do")
+        with (
+            closing(comparison.go(comparison.jobs(jobs))) as steps,
+            CompareView(comparison, console) as view,
+        ):
+            try:
+                for run, event in steps:
+                    view.show(run, event)
+            except ComparisonError as error:
+                raise InputError(f"{one.name}, {setting}: {error}") from None
+
+
+def _show(one: Reproduction, console: Console, store: bool) -> dict[str, Any]:
+    """Print the tables, draw the figure; what ``--json`` says of a study."""
+    from mmfl.reproduce import make_claims_table, make_overview
+
+    yours = one.collect()
+    if store:
+        one.store(yours)
+    findings = one.check(yours)
+    shown = yours if yours.runs else one.load_results()
+    if not shown.runs:
+        console.print("no finished runs, and no stored results at this scale")
+        return {"claims": [], "missed": [], "figure": None}
+    console.print(make_overview(shown.variants()).draw())
+    console.print()
+    if findings:
+        console.print(make_claims_table(findings).draw())
+    path = _draw(one, shown, console, store)
+    what = "your runs" if yours.runs else "stored results"
+    console.print(f"{what}: {shown.minutes:.0f} minutes; {'; '.join(shown.made)}", soft_wrap=True)
+    return {
+        "claims": [_describe(finding) for finding in findings],
+        "missed": [f.claim.says for f in findings if f.match == "missed"],
+        "figure": None if path is None else str(path),
+        "minutes": shown.minutes,
+        "made": shown.made,
+    }
+
+
+def _draw(one: Reproduction, shown: Archive, console: Console, store: bool) -> Path | None:
+    """Save the figure; None if there is none to draw."""
+    from mmfl.reproduce import draw_study
+
+    if not one.study.panels:
+        return None
+    path = one.figure if store else one.folder.parent / f"{one.name}.png"
+    try:
+        draw_study(one.study, shown, path)
+    except InputError as error:
+        console.print(f"no figure: {error}")
+        return None
+    console.print(f"figure: {path}", soft_wrap=True)
+    return path
+
+
+def _describe(finding: Finding) -> dict[str, Any]:
+    """A finding as plain values."""
+    from mmfl.runs import no_nan
+
+    def outcome(one: Any) -> Any:
+        if one is None:
+            return None
+        return {
+            "mean": one.spread.mean,
+            "sd": one.spread.sd,
+            "seeds": one.spread.n,
+            "interval": one.interval,
+            "verdict": one.verdict,
+            "detail": one.detail,
+        }
+
+    table: dict[str, Any] = no_nan(
+        {
+            "says": finding.claim.says,
+            "paper": finding.claim.paper,
+            "stored": outcome(finding.stored),
+            "yours": outcome(finding.yours),
+            "tolerance": finding.tolerance,
+            "match": finding.match,
+        }
+    )
+    return table

@@ -1,0 +1,195 @@
+"""Curves of finished runs in one JSON file per study: small enough to commit, enough to redraw.
+
+    {"study": ..., "scale": ..., "runs": {setting: {variant: {seed: {...}}}}}
+
+A run has its tasks, the metric and the number of clients of each task after each round, its
+fingerprint, the minutes it took, and when and on what it was made. With `map`, it also has, for
+each client, a letter for each round: the task that it trained ("a" is the first), or "." if none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmfl.config import read_file
+from mmfl.errors import StoreError
+from mmfl.report import Curves, Variant
+from mmfl.runs import Run, RunStore, unpack_assignments
+from mmfl.system.files import write_file
+
+__all__ = ["Archive", "ArchivedRun"]
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS = 6  # of a metric
+
+
+@dataclass(frozen=True)
+class ArchivedRun:
+    """What is kept of a run.
+
+    Attributes:
+        curves: Metrics and clients, round by round.
+        fingerprint: Of the run.
+        minutes: That its rounds took.
+        made: When and on what, such as "2026-11-18, 2 cores of an AMD EPYC".
+        map: A row of letters per client, or nothing.
+    """
+
+    curves: Curves
+    fingerprint: str
+    minutes: float
+    made: str
+    map: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, folder: Path, *, with_map: bool = False) -> ArchivedRun:
+        """Of a finished run's directory."""
+        run = Run.load(folder)
+        with closing(RunStore.open(folder)) as store:
+            at = store.environment()
+            tasks = {number: column for column, (number, *_) in enumerate(store.tasks())}
+            rows = store.rows("SELECT assignment FROM round ORDER BY round") if with_map else []
+        made = f"{at['started'][:10]}, {at['cores']} cores of {at['processor']}"
+        minutes = round(run.seconds / 60, 2)
+        letters = _draw_map([unpack_assignments(blob) for (blob,) in rows], tasks)
+        return cls(Curves.load(folder), run.fingerprint, minutes, made, letters)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        table: dict[str, Any] = {
+            "fingerprint": self.fingerprint,
+            "minutes": self.minutes,
+            "made": self.made,
+            "tasks": self.curves.tasks,
+            "better": self.curves.better,
+            "metric": [[round(v, _DIGITS) for v in row] for row in self.curves.metric.T.tolist()],
+            "clients": self.curves.clients.T.tolist(),
+        }
+        return table | ({"map": self.map} if self.map else {})
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> ArchivedRun:
+        """The inverse of `to_json`."""
+        curves = Curves(
+            tuple(table["tasks"]),
+            tuple(table["better"]),
+            np.array(table["metric"], np.float64).T,
+            np.array(table["clients"], np.int64).T,
+        )
+        letters = tuple(table.get("map", ()))
+        return cls(curves, table["fingerprint"], table["minutes"], table["made"], letters)
+
+
+Runs = dict[str, dict[str, dict[int, ArchivedRun]]]
+"""By setting, variant and seed."""
+
+
+@dataclass
+class Archive:
+    """All runs of a study at a scale."""
+
+    study: str
+    scale: str
+    runs: Runs = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: Path) -> Archive | None:
+        """What a file holds; None if there is no such file."""
+        if not path.exists():
+            return None
+        try:
+            table = json.loads(read_file(path))
+            runs = {
+                setting: {
+                    variant: {int(seed): ArchivedRun.from_json(run) for seed, run in seeds.items()}
+                    for variant, seeds in variants.items()
+                }
+                for setting, variants in table["runs"].items()
+            }
+            return cls(table["study"], table["scale"], runs)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(
+                f"{str(path)!r} does not hold the curves of a study: {error}"
+            ) from None
+
+    def save(self, path: Path) -> None:
+        """Write the file; settings, variants and seeds in order."""
+        runs = {
+            setting: {
+                variant: {str(seed): seeds[seed].to_json() for seed in sorted(seeds)}
+                for variant, seeds in variants.items()
+            }
+            for setting, variants in self.runs.items()
+        }
+        table = {"study": self.study, "scale": self.scale, "runs": runs}
+        write_file(path, (_write_json(table) + "\n").encode())
+
+    def add(self, setting: str, variant: str, seed: int, run: ArchivedRun) -> None:
+        """Take in a run; one that is there is replaced."""
+        self.runs.setdefault(setting, {}).setdefault(variant, {})[seed] = run
+
+    def update(self, other: Archive) -> None:
+        """Take in all runs of another archive."""
+        for setting, variants in other.runs.items():
+            for variant, seeds in variants.items():
+                for seed, run in seeds.items():
+                    self.add(setting, variant, seed, run)
+
+    def variants(self) -> dict[str, dict[str, Variant]]:
+        """By setting and variant, as reports take them."""
+        return {
+            setting: {
+                name: Variant(name, {seed: run.curves for seed, run in seeds.items()})
+                for name, seeds in variants.items()
+                if seeds
+            }
+            for setting, variants in self.runs.items()
+        }
+
+    @property
+    def minutes(self) -> float:
+        """That all runs took together."""
+        return sum(run.minutes for _, _, _, run in self)
+
+    @property
+    def made(self) -> list[str]:
+        """When and on what the runs were made, each once."""
+        return sorted({run.made for _, _, _, run in self})
+
+    def __iter__(self) -> Iterator[tuple[str, str, int, ArchivedRun]]:
+        """Setting, variant, seed and run."""
+        return (
+            (setting, variant, seed, run)
+            for setting, variants in self.runs.items()
+            for variant, seeds in variants.items()
+            for seed, run in seeds.items()
+        )
+
+
+def _draw_map(rounds: list[Any], tasks: Mapping[int, int]) -> tuple[str, ...]:
+    """A row of letters for each client that had a turn."""
+    known = sorted({int(client) for one in rounds for client in one.clients})
+    rows = {client: ["."] * len(rounds) for client in known}
+    for t, one in enumerate(rounds):
+        for client, task in zip(one.clients.tolist(), one.tasks.tolist(), strict=True):
+            rows[client][t] = _LETTERS[tasks[task] % len(_LETTERS)]
+    return tuple("".join(rows[client]) for client in known)
+
+
+def _write_json(table: Any, depth: int = 0) -> str:
+    """JSON with a line for each list, so that a change of one run is a change of few lines."""
+    if not isinstance(table, dict):
+        return json.dumps(table, separators=(",", ":"))
+    inner = " " * (depth + 1)
+    lines = [
+        f"{inner}{json.dumps(str(key))}: {_write_json(value, depth + 1)}"
+        for key, value in table.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n" + " " * depth + "}"

@@ -1,0 +1,134 @@
+"""A study at a scale: what is to be run, what came out, and whether it is what is stored here.
+
+OUT/<scale>/<study>/<setting>/<variant>/seed-<n>/     run directories
+STUDIES/results/<scale>/<study>.json                  curves of the runs that were made here
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mmfl.comparison import Comparison, slugify
+from mmfl.errors import InputError
+from mmfl.reproduce.archive import Archive, ArchivedRun
+from mmfl.reproduce.claims import Claim, Outcome
+from mmfl.reproduce.study import Scale, Study, load_scales, load_study
+from mmfl.runs import Run
+
+__all__ = ["Finding", "Reproduction", "find_paper"]
+
+Match = Literal["met", "missed", ""]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is known about a claim.
+
+    Attributes:
+        claim: The claim.
+        stored: What the stored results say; None if there are none.
+        yours: What your own runs say; None if there are none.
+    """
+
+    claim: Claim
+    stored: Outcome | None
+    yours: Outcome | None
+
+    @property
+    def tolerance(self) -> float:
+        """How far yours may be from what is stored; NaN if there is nothing to compare."""
+        if self.stored is None or self.yours is None:
+            return math.nan
+        return self.stored.tolerance(self.yours.spread.n)
+
+    @property
+    def match(self) -> Match:
+        """Whether yours is within the tolerance."""
+        if self.stored is None or self.yours is None:
+            return ""
+        apart = abs(self.stored.spread.mean - self.yours.spread.mean)
+        return "met" if apart <= self.tolerance else "missed"
+
+
+class Reproduction:
+    """One study at one scale.
+
+    Attributes:
+        name: The study's name.
+        study: The study.
+        scale: The scale.
+        folder: Where its runs are stored.
+    """
+
+    def __init__(self, studies: Path, name: str, scale: str, out: Path) -> None:
+        scales = load_scales(studies)
+        if scale not in scales:
+            raise InputError(f"unknown scale {scale!r}; known: {', '.join(scales)}")
+        self.name, self._scale_name = name, scale
+        self.study: Study = load_study(studies, name)
+        self.scale: Scale = scales[scale]
+        owner = self.study.runs or name
+        self.folder = out / scale / owner
+        self.results = studies / "results" / scale / f"{owner}.json"
+        self.figure = studies / "results" / scale / f"{name}.png"
+
+    def comparisons(
+        self, seeds: Sequence[int], data_dir: Path | None = None
+    ) -> Iterator[tuple[str, Comparison]]:
+        """The comparison of each setting, by name; finished runs are kept."""
+        for setting in self.study.settings:
+            experiments = self.study.experiments(setting, self.scale)
+            folder = self.folder / slugify(setting)
+            yield setting, Comparison(experiments, seeds, folder, data_dir=data_dir)
+
+    def collect(self) -> Archive:
+        """Your finished runs, of all seeds."""
+        found = Archive(self.study.runs or self.name, self._scale_name)
+        for setting, here in self.study.settings.items():
+            for variant in here.variants or self.study.variants:
+                folder = self.folder / slugify(setting) / slugify(variant)
+                for path in sorted(folder.glob("seed-*")):
+                    if not path.name[5:].isdecimal() or not _is_finished(path):
+                        continue
+                    seed = int(path.name[5:])
+                    run = ArchivedRun.of(path, with_map=self.study.maps and seed == 0)
+                    found.add(setting, variant, seed, run)
+        return found
+
+    def load_results(self) -> Archive:
+        """What is stored with the studies, as far as it belongs to this one."""
+        stored = Archive.load(self.results)
+        found = Archive(self.study.runs or self.name, self._scale_name)
+        for setting, variant, seed, run in stored or ():
+            here = self.study.settings.get(setting)
+            if here is not None and variant in (here.variants or self.study.variants):
+                found.add(setting, variant, seed, run)
+        return found
+
+    def store(self, runs: Archive) -> None:
+        """Add runs to the stored results."""
+        stored = Archive.load(self.results) or Archive(runs.study, runs.scale)
+        stored.update(runs)
+        stored.save(self.results)
+
+    def check(self, yours: Archive) -> list[Finding]:
+        """What is known about each claim."""
+        stored, mine = self.load_results().variants(), yours.variants()
+        return [Finding(one, one.check(stored), one.check(mine)) for one in self.study.claims]
+
+
+def find_paper() -> Path:
+    """The folder of the paper's studies: in this clone, or in the installed package."""
+    here = Path(__file__).resolve()
+    for folder in (here.parents[3] / "experiments" / "paper", here.parent / "paper"):
+        if (folder / "scales.toml").is_file():
+            return folder
+    raise InputError("the paper's experiments are not installed; name their folder with --studies")
+
+
+def _is_finished(folder: Path) -> bool:
+    return Run.load(folder).status == "finished"

@@ -1,0 +1,158 @@
+"""Tables of a reproduction: the claims with their verdicts, and all variants in all settings.
+
+Each table is a head and rows of text; it is printed, or written as Markdown or LaTeX.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmfl.report import Variant, make_text, markdown_table, number, spread
+from mmfl.reproduce.claims import Outcome
+from mmfl.reproduce.quantities import find_quantity
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mmfl.reproduce.reproduction import Finding
+
+__all__ = ["TextTable", "describe_outcome", "make_claims_table", "make_overview"]
+
+OVERVIEW = ("mean", "worst", "variance")
+"""The quantities of `make_overview`."""
+
+_LATEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "±": r"$\pm$",
+        "↓": r"$\downarrow$",
+    }
+)
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of words and numbers.
+
+    Attributes:
+        head: Titles.
+        rows: Of text, as long as the head.
+        left: How many columns, from the left, hold words.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+
+    def markdown(self) -> str:
+        """As Markdown."""
+        return markdown_table(self.head, self.rows, self.left)
+
+    def latex(self) -> str:
+        """As a LaTeX tabular; it needs the package booktabs."""
+        sides = "l" * self.left + "r" * (len(self.head) - self.left)
+        lines = [" & ".join(cell.translate(_LATEX) for cell in row) for row in self.rows]
+        head = " & ".join(cell.translate(_LATEX) for cell in self.head)
+        body = " \\\\\n".join(lines)
+        return (
+            f"\\begin{{tabular}}{{@{{}}{sides}@{{}}}}\n\\toprule\n{head} \\\\\n\\midrule\n"
+            f"{body} \\\\\n\\bottomrule\n\\end{{tabular}}\n"
+        )
+
+    def draw(self) -> Table:
+        """For a terminal; words are broken into lines where room is scarce."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for place, title in enumerate(self.head):
+            side = "left" if place < self.left else "right"
+            table.add_column(title, justify=side, no_wrap=place >= self.left)  # type: ignore[arg-type]
+        for row in self.rows:
+            table.add_row(*map(make_text, row))
+        return table
+
+
+def make_claims_table(findings: Iterable[Finding]) -> TextTable:
+    """Each claim: the paper's number, what is stored here, yours, the tolerance, the verdict."""
+    rows = []
+    for finding in findings:
+        paper = finding.claim.paper
+        outcome = finding.yours or finding.stored
+        verdict = "no runs" if outcome is None else outcome.verdict
+        match = {"met": "as stored", "missed": "NOT as stored", "": ""}[finding.match]
+        rows.append(
+            [
+                finding.claim.says,
+                _write_paper(paper, outcome),
+                describe_outcome(finding.stored),
+                describe_outcome(finding.yours),
+                _write_tolerance(finding.tolerance, outcome),
+                "; ".join(text for text in (verdict, match) if text),
+            ]
+        )
+    return TextTable(["claim", "paper", "stored here", "yours", "tolerance", "verdict"], rows)
+
+
+def describe_outcome(outcome: Outcome | None) -> str:
+    """The mean, and its 95% interval in brackets."""
+    if outcome is None:
+        return "–"
+    mean = number(outcome.spread.mean, outcome.decimals, sign=outcome.signed)
+    if outcome.interval is None:
+        return mean
+    ends = [number(end, outcome.decimals, sign=outcome.signed) for end in outcome.interval]
+    return f"{mean} [{', '.join(ends)}]"
+
+
+def make_overview(variants: Mapping[str, Mapping[str, Variant]]) -> TextTable:
+    """All variants in all settings: final average, minimum and variance of the tasks' accuracies.
+
+    Settings may have different tasks. The best of a column is marked with a star.
+    """
+    head = ["setting", "rule", "average", "minimum", "variance ↓", "seeds"]
+    rows = []
+    for setting, by_name in variants.items():
+        columns = [
+            {name: spread(v.values(find_quantity(what)).values()) for name, v in by_name.items()}
+            for what in OVERVIEW
+        ]
+        best = [
+            (min if find_quantity(what).better == "lower" else max)(
+                column,
+                key=lambda name, column=column: column[name].mean,  # type: ignore[misc]
+            )
+            for what, column in zip(OVERVIEW, columns, strict=True)
+        ]
+        for name, variant in by_name.items():
+            cells = []
+            for what, column, top in zip(OVERVIEW, columns, best, strict=True):
+                decimals = find_quantity(what).decimals
+                one = column[name]
+                sd = "" if math.isnan(one.sd) else f" ±{number(one.sd, decimals)}"
+                star = "*" if name == top and len(by_name) > 1 else ""
+                cells.append(f"{star}{number(one.mean, decimals)}{sd}")
+            rows.append([setting, name, *cells, str(len(variant.seeds))])
+    return TextTable(head, rows, left=2)
+
+
+def _write_paper(paper: float | str | None, outcome: Outcome | None) -> str:
+    if paper is None:
+        return "–"
+    if isinstance(paper, str):
+        return paper
+    signed = outcome.signed if outcome is not None else True
+    return number(paper, 3, sign=signed)
+
+
+def _write_tolerance(tolerance: float, outcome: Outcome | None) -> str:
+    if outcome is None or not math.isfinite(tolerance):
+        return "–"
+    return f"±{number(tolerance, outcome.decimals)}"
