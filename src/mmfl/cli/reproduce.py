@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,11 +80,11 @@ def reproduce(
     found: dict[str, Any] = {}
     for one in todo:
         console.print(f"{one.name}: {one.study.title} ({one.study.paper})")
+        chosen = range(one.default_seeds() if seeds is None else seeds)
         if not figures_only:
-            count = one.scale.seeds if seeds is None else seeds
             with stopped_by_signals(lambda: kept):
-                _run_missing(one, range(count), wanted, data_dir, console)
-        found[one.name] = _show(one, console, store)
+                _run_missing(one, chosen, wanted, data_dir, console)
+        found[one.name] = _show(one, () if figures_only else chosen, console, store)
         console.print()
     if json:
         typer.echo(json_.dumps(found))
@@ -113,11 +114,11 @@ def _run_missing(
                 raise InputError(f"{one.name}, {setting}: {error}") from None
 
 
-def _show(one: Reproduction, console: Console, store: bool) -> dict[str, Any]:
+def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool) -> dict[str, Any]:
     """Print the tables, draw the figure; what ``--json`` says of a study."""
-    from mmfl.reproduce import make_claims_table, make_overview
+    from mmfl.reproduce import AuctionStudy, list_claims, make_overview
 
-    yours = one.collect()
+    yours = one.collect(seeds)
     if store:
         one.store(yours)
     findings = one.check(yours)
@@ -125,10 +126,12 @@ def _show(one: Reproduction, console: Console, store: bool) -> dict[str, Any]:
     if not shown.runs:
         console.print("no finished runs, and no stored results at this scale")
         return {"claims": [], "missed": [], "figure": None}
-    console.print(make_overview(shown.variants()).draw())
-    console.print()
+    if not isinstance(one.study, AuctionStudy):
+        console.print(make_overview(shown.variants()).draw())
+        console.print()
     if findings:
-        console.print(make_claims_table(findings).draw())
+        console.print(list_claims(findings))
+        console.print()
     path = _draw(one, shown, console, store)
     what = "your runs" if yours.runs else "stored results"
     console.print(f"{what}: {shown.minutes:.0f} minutes; {'; '.join(shown.made)}", soft_wrap=True)

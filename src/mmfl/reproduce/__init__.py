@@ -1,18 +1,20 @@
 """The paper's experiments as data, with what it claims, and whether that holds here."""
 
 from mmfl.reproduce.archive import Archive, ArchivedRun
+from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import CLAIMS, Claim, Outcome
 from mmfl.reproduce.drawing import draw_study
 from mmfl.reproduce.panels import PANELS, Panel
 from mmfl.reproduce.reproduction import Finding, Reproduction, find_paper
 from mmfl.reproduce.study import Scale, Setting, Study, find_studies, load_scales, load_study
-from mmfl.reproduce.tables import TextTable, make_claims_table, make_overview
+from mmfl.reproduce.tables import TextTable, list_claims, make_claims_table, make_overview
 
 __all__ = [
     "CLAIMS",
     "PANELS",
     "Archive",
     "ArchivedRun",
+    "AuctionStudy",
     "Claim",
     "Finding",
     "Outcome",
@@ -25,6 +27,7 @@ __all__ = [
     "draw_study",
     "find_paper",
     "find_studies",
+    "list_claims",
     "load_scales",
     "load_study",
     "make_claims_table",

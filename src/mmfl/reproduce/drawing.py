@@ -20,6 +20,7 @@ from mmfl.report.figures import (
     save,
 )
 from mmfl.reproduce.archive import Archive
+from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.panels import Against, Bars, Lines, Map, Panel
 from mmfl.reproduce.quantities import curve, find_quantity, scale_round
 from mmfl.reproduce.study import Study
@@ -29,22 +30,24 @@ __all__ = ["draw_study"]
 Floats = npt.NDArray[np.float64]
 
 
-def draw_study(study: Study, runs: Archive, path: Path) -> Path:
+def draw_study(study: Study | AuctionStudy, runs: Archive, path: Path) -> Path:
     """Save the figure; panels whose runs are missing are left out."""
-    drawn = [_prepare(panel, runs) for panel in study.panels]
+    auctions = isinstance(study, AuctionStudy)
+    drawn = [_prepare(panel, runs, auctions=auctions) for panel in study.panels]
     panels = [panel for panel in drawn if panel is not None]
     if not panels:
         raise InputError("the runs of all panels are missing")
     seeds = sorted({seed for _, _, seed, _ in runs})
+    said = ", ".join(map(str, seeds)) if len(seeds) < 6 else f"{seeds[0]} to {seeds[-1]}"
     foot = (
-        f"Seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}. Line or bar: mean. "
+        f"Seed{'s' if len(seeds) > 1 else ''} {said}. Line or bar: mean. "
         "Band or whisker: from the lowest seed to the highest."
     )
     names = [name for name in study.variants if any(name in by for by in runs.runs.values())]
     return save(draw_panels(panels, names, title=study.title, foot=foot), path)
 
 
-def _prepare(panel: Panel, runs: Archive) -> SmallPanel | None:
+def _prepare(panel: Panel, runs: Archive, *, auctions: bool) -> SmallPanel | None:
     """What is to be drawn; None if there are no runs for it."""
     here = runs.variants().get(panel.setting, {})
     if isinstance(panel, Map):
@@ -59,6 +62,8 @@ def _prepare(panel: Panel, runs: Archive) -> SmallPanel | None:
         return None
     values = curve(panel.quantity)
     curves = {name: _stack([values(run) for run in here[name].runs.values()]) for name in names}
+    if isinstance(panel, Lines) and auctions:
+        return LinePanel(panel.title, curves, "clients", "budget")
     label = panel.quantity if panel.quantity == "variance" else "accuracy"
     if isinstance(panel, Lines):
         return LinePanel(panel.title, curves, label)

@@ -22,8 +22,8 @@ PAPER_ROUNDS = 120
 """T in all of the paper's experiments with training."""
 
 _KNOWN = (
-    "'worst', 'mean', 'variance', the same with 'over rounds', 'variance at 60', 'task NAME', "
-    "'turns NAME' or 'rounds to 0.5'"
+    "'worst', 'mean', 'variance', 'difference', the same with 'over rounds', 'variance at 60' or "
+    "'worst at budget 29', 'task NAME', 'turns NAME' or 'rounds to 0.5'"
 )
 
 
@@ -33,13 +33,15 @@ def scale_round(number: int, rounds: int) -> int:
 
 
 def curve(name: str) -> Callable[[Curves], Floats]:
-    """What "worst", "mean", "variance" or "task NAME" is after each round of a run."""
+    """What "worst", "mean", "variance", "difference" or "task NAME" is after each round."""
     if name == "worst":
         return lambda run: run.worst
     if name == "mean":
         return lambda run: np.asarray(run.merit.mean(axis=1))
     if name == "variance":
         return lambda run: np.asarray(run.merit.var(axis=1))
+    if name == "difference":
+        return lambda run: np.asarray(run.merit.max(axis=1) - run.merit.min(axis=1))
     if name.startswith("task "):
         task = name.removeprefix("task ")
         return lambda run: np.asarray(run.merit[:, _column(run, task)])
@@ -48,7 +50,7 @@ def curve(name: str) -> Callable[[Curves], Floats]:
 
 def find_quantity(name: str) -> Quantity:
     """The quantity of this name."""
-    better = "lower" if name.startswith(("variance", "rounds to")) else "higher"
+    better = "lower" if name.startswith(("variance", "difference", "rounds to")) else "higher"
     decimals = 4 if name.startswith("variance") else 3
     if name.startswith("turns "):
         task = name.removeprefix("turns ")
@@ -56,6 +58,9 @@ def find_quantity(name: str) -> Quantity:
     if target := re.fullmatch(r"rounds to (0?\.\d+)", name):
         wanted = float(target[1])
         return Quantity(name, better, lambda run: _first(run, wanted), 1, counts_rounds=True)
+    if at := re.fullmatch(r"(.+) at budget (\d+)", name):  # of a sweep, which has budgets 1, 2, ...
+        values, place = curve(at[1]), int(at[2]) - 1
+        return Quantity(name, better, lambda run: float(values(run)[place]), 1)
     if at := re.fullmatch(r"(.+) at (\d+)", name):
         values, number = curve(at[1]), int(at[2])
         return Quantity(

@@ -15,6 +15,7 @@ from typing import Literal
 from mmfl.comparison import Comparison, slugify
 from mmfl.errors import InputError
 from mmfl.reproduce.archive import Archive, ArchivedRun
+from mmfl.reproduce.auctions import AuctionStudy, hold_auctions
 from mmfl.reproduce.claims import Claim, Outcome
 from mmfl.reproduce.study import Scale, Study, load_scales, load_study
 from mmfl.runs import Run
@@ -69,9 +70,9 @@ class Reproduction:
         if scale not in scales:
             raise InputError(f"unknown scale {scale!r}; known: {', '.join(scales)}")
         self.name, self._scale_name = name, scale
-        self.study: Study = load_study(studies, name)
+        self.study: Study | AuctionStudy = load_study(studies, name)
         self.scale: Scale = scales[scale]
-        owner = self.study.runs or name
+        self._owner = owner = getattr(self.study, "runs", None) or name
         self.folder = out / scale / owner
         self.results = studies / "results" / scale / f"{owner}.json"
         self.figure = studies / "results" / scale / f"{name}.png"
@@ -80,14 +81,20 @@ class Reproduction:
         self, seeds: Sequence[int], data_dir: Path | None = None
     ) -> Iterator[tuple[str, Comparison]]:
         """The comparison of each setting, by name; finished runs are kept."""
+        if isinstance(self.study, AuctionStudy):
+            return
         for setting in self.study.settings:
             experiments = self.study.experiments(setting, self.scale)
             folder = self.folder / slugify(setting)
             yield setting, Comparison(experiments, seeds, folder, data_dir=data_dir)
 
-    def collect(self) -> Archive:
-        """Your finished runs, of all seeds."""
-        found = Archive(self.study.runs or self.name, self._scale_name)
+    def collect(self, seeds: Sequence[int] = ()) -> Archive:
+        """Your finished runs, of all seeds; auctions are held again, with these seeds."""
+        found = Archive(self._owner, self._scale_name)
+        if isinstance(self.study, AuctionStudy):
+            if seeds:
+                hold_auctions(self.study, seeds, found)
+            return found
         for setting, here in self.study.settings.items():
             for variant in here.variants or self.study.variants:
                 folder = self.folder / slugify(setting) / slugify(variant)
@@ -102,12 +109,19 @@ class Reproduction:
     def load_results(self) -> Archive:
         """What is stored with the studies, as far as it belongs to this one."""
         stored = Archive.load(self.results)
-        found = Archive(self.study.runs or self.name, self._scale_name)
+        found = Archive(self._owner, self._scale_name)
         for setting, variant, seed, run in stored or ():
             here = self.study.settings.get(setting)
-            if here is not None and variant in (here.variants or self.study.variants):
+            wanted = getattr(here, "variants", None) or self.study.variants
+            if here is not None and variant in wanted:
                 found.add(setting, variant, seed, run)
         return found
+
+    def default_seeds(self) -> int:
+        """How many seeds are run if nobody says so."""
+        if isinstance(self.study, AuctionStudy) and self.scale.seeds > 1:
+            return self.study.seeds
+        return self.scale.seeds
 
     def store(self, runs: Archive) -> None:
         """Add runs to the stored results."""

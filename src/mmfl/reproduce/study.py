@@ -17,6 +17,7 @@ from pydantic import Field
 from mmfl.config import Count, Flag, Positive, Text, component, parse, read_file, read_toml
 from mmfl.errors import ConfigError, did_you_mean
 from mmfl.experiment import Experiment
+from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import CLAIMS, Claim
 from mmfl.reproduce.panels import PANELS, Panel
 
@@ -151,13 +152,16 @@ def find_studies(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml") if path.stem != "scales")
 
 
-def load_study(folder: Path, name: str) -> Study:
-    """The study of this name."""
+def load_study(folder: Path, name: str) -> Study | AuctionStudy:
+    """The study of this name; one with `budgets` is about auctions alone."""
     known = find_studies(folder)
     if name not in known:
         raise ConfigError(f"there is no study {name!r}; {did_you_mean(name, known)}")
     path = folder / f"{name}.toml"
-    return _parse(Study, read_toml(read_file(path)), str(path))
+    table = read_toml(read_file(path))
+    if "budgets" in table:
+        return _parse(AuctionStudy, table, str(path))
+    return _parse(Study, table, str(path))
 
 
 def load_scales(folder: Path) -> dict[str, Scale]:

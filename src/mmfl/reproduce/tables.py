@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
     from mmfl.reproduce.reproduction import Finding
 
-__all__ = ["TextTable", "describe_outcome", "make_claims_table", "make_overview"]
+__all__ = [
+    "TextTable",
+    "describe_outcome",
+    "list_claims",
+    "make_claims_table",
+    "make_overview",
+]
 
 OVERVIEW = ("mean", "worst", "variance")
 """The quantities of `make_overview`."""
@@ -82,23 +88,36 @@ class TextTable:
 
 def make_claims_table(findings: Iterable[Finding]) -> TextTable:
     """Each claim: the paper's number, what is stored here, yours, the tolerance, the verdict."""
-    rows = []
+    head = ["claim", "paper", "stored here", "yours", "tolerance", "verdict"]
+    return TextTable(head, [[f.claim.says, *_describe(f)] for f in findings])
+
+
+def list_claims(findings: Iterable[Finding]) -> Table:
+    """The same for a terminal of any width: two lines for each claim, the verdict before them."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
     for finding in findings:
-        paper = finding.claim.paper
-        outcome = finding.yours or finding.stored
-        verdict = "no runs" if outcome is None else outcome.verdict
-        match = {"met": "as stored", "missed": "NOT as stored", "": ""}[finding.match]
-        rows.append(
-            [
-                finding.claim.says,
-                _write_paper(paper, outcome),
-                describe_outcome(finding.stored),
-                describe_outcome(finding.yours),
-                _write_tolerance(finding.tolerance, outcome),
-                "; ".join(text for text in (verdict, match) if text),
-            ]
-        )
-    return TextTable(["claim", "paper", "stored here", "yours", "tolerance", "verdict"], rows)
+        *numbers, verdict = _describe(finding)
+        words = zip(("paper", "stored", "yours", "tolerance"), numbers, strict=True)
+        line = "   ".join(f"{word} {number}" for word, number in words if number != "–")
+        table.add_row(make_text(verdict), make_text(finding.claim.says))
+        table.add_row("", make_text(line or "no runs yet"))
+    return table
+
+
+def _describe(finding: Finding) -> list[str]:
+    """The paper's number, the stored one, yours, the tolerance and the verdict."""
+    outcome = finding.yours or finding.stored
+    verdict = "" if outcome is None else outcome.verdict
+    match = {"met": "as stored", "missed": "NOT AS STORED", "": ""}[finding.match]
+    return [
+        _write_paper(finding.claim.paper, outcome),
+        describe_outcome(finding.stored),
+        describe_outcome(finding.yours),
+        _write_tolerance(finding.tolerance, outcome),
+        ", ".join(text for text in (verdict, match) if text) or "–",
+    ]
 
 
 def describe_outcome(outcome: Outcome | None) -> str:

@@ -30,6 +30,7 @@ class LinePanel:
     title: str
     curves: Mapping[str, Floats]
     label: str = "accuracy"
+    steps: str = "round"
 
     def draw(self, axes: Any, looks: Mapping[str, Mapping[str, Any]]) -> None:
         """Draw it."""
@@ -40,7 +41,7 @@ class LinePanel:
                 axes.fill_between(rounds, rows.min(axis=0), rows.max(axis=0), **band)
             axes.plot(rounds, rows.mean(axis=0), **{**looks[name], "linewidth": 1.2})
         longest = max(rows.shape[1] for rows in self.curves.values())
-        axes.set(xlim=(min(1, longest - 1), longest), xlabel="round", ylabel=self.label)
+        axes.set(xlim=(min(1, longest - 1), longest), xlabel=self.steps, ylabel=self.label)
         axes.locator_params(axis="x", nbins=5, integer=True, min_n_ticks=1)
         axes.locator_params(axis="y", nbins=5)
 
