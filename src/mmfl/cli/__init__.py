@@ -11,7 +11,7 @@ import typer
 
 from mmfl import __version__
 from mmfl.cli import auction, check, compare, data, plan, profile, reproduce, run, status, verify
-from mmfl.cli.commands import ExperimentCommand, GuardedGroup
+from mmfl.cli.commands import ExperimentCommand, GuardedGroup, PlainCommand
 from mmfl.cli.streams import (
     CLOSED,
     ClosedOutputError,
@@ -47,7 +47,7 @@ app = typer.Typer(
 app.command("run", cls=ExperimentCommand)(run.run)
 app.command("compare", cls=ExperimentCommand)(compare.compare)
 app.command("plan", cls=ExperimentCommand)(plan.plan)
-app.command("reproduce")(reproduce.reproduce)
+app.command("reproduce", cls=PlainCommand)(reproduce.reproduce)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("status")(status.status)

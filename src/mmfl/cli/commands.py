@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from mmfl.system.user_code import guard_own
 
-__all__ = ["ExperimentCommand", "GuardedGroup"]
+__all__ = ["ExperimentCommand", "GuardedGroup", "PlainCommand"]
 
 
 class GuardedGroup(TyperGroup):
@@ -28,13 +28,17 @@ class GuardedGroup(TyperGroup):
             return super().invoke(ctx)
 
 
-class ExperimentCommand(TyperCommand):
-    """A command with --set: ``--rounds 3`` gets the hint that it is ``--set rounds=3``."""
+class PlainCommand(TyperCommand):
+    """A command whose help is a text of paragraphs."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         paragraphs = cleandoc(self.help or "").split("\n\n")  # Typer would keep the line breaks
         self.help = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+
+
+class ExperimentCommand(PlainCommand):
+    """A command with --set: ``--rounds 3`` gets the hint that it is ``--set rounds=3``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line; a key of the experiment as an option is a mistake with a hint."""

@@ -86,6 +86,8 @@ def reproduce(
                 _run_missing(one, chosen, wanted, data_dir, console)
         found[one.name] = _show(one, () if figures_only else chosen, console, store)
         console.print()
+    if store:
+        _write_page(home, scale, out, console)
     if json:
         typer.echo(json_.dumps(found))
     missed = [f"{name}: {says}" for name, one in found.items() for says in one["missed"]]
@@ -142,6 +144,28 @@ def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool
         "minutes": shown.minutes,
         "made": shown.made,
     }
+
+
+def _write_page(home: Path, scale: str, out: Path, console: Console) -> None:
+    """Write RESULTS.md, and the tables for LaTeX, from the results of all studies."""
+    from mmfl.reproduce import (
+        AuctionStudy,
+        Reproduction,
+        find_studies,
+        make_overview,
+        make_page,
+        read_summary,
+    )
+    from mmfl.system.files import write_file
+
+    every = [Reproduction(home, name, scale, out) for name in find_studies(home)]
+    for one in every:
+        runs = one.load_results().variants()
+        if runs and not isinstance(one.study, AuctionStudy):
+            write_file(one.figure.with_suffix(".tex"), make_overview(runs).latex().encode())
+    path = home / ("RESULTS.md" if scale == "small" else f"RESULTS-{scale}.md")
+    write_file(path, make_page(every, scale, read_summary(home, scale)).encode())
+    console.print(f"results: {path}", soft_wrap=True)
 
 
 def _draw(one: Reproduction, shown: Archive, console: Console, store: bool) -> Path | None:

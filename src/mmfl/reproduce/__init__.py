@@ -4,6 +4,7 @@ from mmfl.reproduce.archive import Archive, ArchivedRun
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import CLAIMS, Claim, Outcome
 from mmfl.reproduce.drawing import draw_study
+from mmfl.reproduce.page import make_page, read_summary
 from mmfl.reproduce.panels import PANELS, Panel
 from mmfl.reproduce.reproduction import Finding, Reproduction, find_paper
 from mmfl.reproduce.study import Scale, Setting, Study, find_studies, load_scales, load_study
@@ -32,4 +33,6 @@ __all__ = [
     "load_study",
     "make_claims_table",
     "make_overview",
+    "make_page",
+    "read_summary",
 ]

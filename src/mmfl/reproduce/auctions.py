@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from mmfl.config import Count, Text, component
 from mmfl.market import MECHANISMS, Market, Mechanism, contest
@@ -37,6 +38,7 @@ class AuctionStudy:
         variants: Mechanisms, by name; their own budget is replaced.
         claims: What the paper says.
         panels: What its figure shows.
+        columns: How many panels are in a row.
     """
 
     title: Text
@@ -47,6 +49,7 @@ class AuctionStudy:
     variants: dict[str, Annotated[Mechanism, MECHANISMS]]
     claims: tuple[Annotated[Claim, CLAIMS], ...] = ()
     panels: tuple[Annotated[Panel, PANELS], ...] = ()
+    columns: Annotated[Count, Field(le=6)] = 3
 
 
 def hold_auctions(study: AuctionStudy, seeds: Sequence[int], into: Archive) -> None:

@@ -44,7 +44,8 @@ def draw_study(study: Study | AuctionStudy, runs: Archive, path: Path) -> Path:
         "Band or whisker: from the lowest seed to the highest."
     )
     names = [name for name in study.variants if any(name in by for by in runs.runs.values())]
-    return save(draw_panels(panels, names, title=study.title, foot=foot), path)
+    page = draw_panels(panels, names, columns=study.columns, title=study.title, foot=foot)
+    return save(page, path)
 
 
 def _prepare(panel: Panel, runs: Archive, *, auctions: bool) -> SmallPanel | None:

@@ -84,6 +84,7 @@ class Study:
         variants: By name: keys of an experiment; the first is the rule that the paper proposes.
         claims: What the paper says.
         panels: What its figure shows.
+        columns: How many panels are in a row.
         maps: Whether to store who trained what, for maps.
         runs: The study whose runs are used, if its settings of the same names are the same; by
             default the study has its own.
@@ -98,6 +99,7 @@ class Study:
     partition: Table = dataclasses.field(default_factory=lambda: {"kind": "iid", "overlap": True})
     claims: tuple[Annotated[Claim, CLAIMS], ...] = ()
     panels: tuple[Annotated[Panel, PANELS], ...] = ()
+    columns: Annotated[Count, Field(le=6)] = 3
     maps: Flag = False
     runs: Text | None = None
 

@@ -25,6 +25,7 @@ __all__ = [
     "list_claims",
     "make_claims_table",
     "make_overview",
+    "write_paper",
 ]
 
 OVERVIEW = ("mean", "worst", "variance")
@@ -112,7 +113,7 @@ def _describe(finding: Finding) -> list[str]:
     verdict = "" if outcome is None else outcome.verdict
     match = {"met": "as stored", "missed": "NOT AS STORED", "": ""}[finding.match]
     return [
-        _write_paper(finding.claim.paper, outcome),
+        write_paper(finding.claim.paper, outcome),
         describe_outcome(finding.stored),
         describe_outcome(finding.yours),
         _write_tolerance(finding.tolerance, outcome),
@@ -162,7 +163,8 @@ def make_overview(variants: Mapping[str, Mapping[str, Variant]]) -> TextTable:
     return TextTable(head, rows, left=2)
 
 
-def _write_paper(paper: float | str | None, outcome: Outcome | None) -> str:
+def write_paper(paper: float | str | None, outcome: Outcome | None) -> str:
+    """The paper's number, or how it puts it."""
     if paper is None:
         return "–"
     if isinstance(paper, str):

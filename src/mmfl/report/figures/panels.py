@@ -20,7 +20,6 @@ __all__ = ["AgainstPanel", "BarPanel", "LinePanel", "MapPanel", "SmallPanel", "d
 Floats = npt.NDArray[np.float64]
 
 _HEIGHT = 1.75  # inches of a row of panels
-_MOST = 4  # panels in a row
 
 
 @dataclass(frozen=True)
@@ -121,13 +120,19 @@ SmallPanel = LinePanel | BarPanel | MapPanel | AgainstPanel
 
 
 def draw_panels(
-    panels: Sequence[SmallPanel], names: Sequence[str], *, title: str = "", foot: str = ""
+    panels: Sequence[SmallPanel],
+    names: Sequence[str],
+    *,
+    columns: int = 3,
+    title: str = "",
+    foot: str = "",
 ) -> Figure:
     """All panels on one page, a few in a row.
 
     Args:
         panels: From left to right, from top to bottom.
         names: Of all lines and bars: each has the same colour in every panel.
+        columns: How many panels are in a row.
         title: Of the page.
         foot: A sentence below all panels.
     """
@@ -142,9 +147,7 @@ def draw_panels(
     if maps:
         tasks = zip(maps[0].tasks, PALE, strict=False)
         marks |= {task: Patch(facecolor=colour) for task, colour in tasks}
-    across = next(n for n in (3, 4, 2, 1) if n <= _MOST and (len(panels) % n == 0 or n == 1))
-    across = 4 if len(panels) > _MOST and len(panels) % 4 == 0 else across
-    across = 3 if across == 1 and len(panels) > 3 else across
+    across = min(columns, len(panels))
     down = -(-len(panels) // across)
     with own_style():
         page = make_page(down * _HEIGHT + 0.5, title=title, marks=marks, foot=foot)

@@ -1,0 +1,86 @@
+"""The page of results: every study with its command, figure, tables and verdicts, as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmfl.reproduce.auctions import AuctionStudy
+from mmfl.reproduce.claims import Claim, Outcome
+from mmfl.reproduce.reproduction import Reproduction
+from mmfl.reproduce.tables import TextTable, describe_outcome, make_overview, write_paper
+
+__all__ = ["make_page", "read_summary"]
+
+_INTRO = """# The paper's experiments, reproduced at the scale "{scale}"
+
+This page is written by `mmfl reproduce all --scale {scale} --figures-only --store`.
+
+{about}
+
+**How to read it.** Final values are means over the last tenth of the rounds. A difference is
+computed seed by seed; brackets hold its 95% confidence interval. A claim *holds* if the interval is
+on its side of zero, *fails* if it is on the other side, and is *not decided* otherwise. There are
+{claims} intervals on this page, so expect about one in twenty to miss its true value. All rules
+share aggregation (but for q-Fel), data, seeds, initial models and evaluation.
+"""
+
+
+def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") -> str:
+    """The page, from stored results.
+
+    Args:
+        studies: In the order of the page; those without results are named at the end.
+        scale: Their scale.
+        summary: What a person concludes from it all, as Markdown.
+    """
+    stored = [(one, one.load_results()) for one in studies]
+    known = [(one, runs, _check(one)) for one, runs in stored if runs.runs]
+    missing = [one.name for one, runs in stored if not runs.runs]
+    verdicts = Counter(o.verdict for _, _, found in known for _, o in found if o and o.verdict)
+    count = sum(verdicts.values())
+    about = textwrap.fill(studies[0].scale.about, 100)
+    parts = [_INTRO.format(scale=scale, about=about, claims=count)]
+    if verdicts:
+        text = (
+            f"{verdicts['holds']} hold, {verdicts['not decided']} are not decided, "
+            f"{verdicts['fails']} fail"
+        )
+        parts.append(f"Of {count} claims that were checked, {text}.\n")
+    parts += [summary] if summary else []
+    for one, runs, found in known:
+        title = f"## {one.name}: {one.study.title}\n\n{one.study.paper}."
+        command = f"    mmfl reproduce {one.name} --scale {scale}"
+        made = f"{runs.minutes:.0f} minutes of runs; {'; '.join(runs.made)}."
+        parts += [f"{title}\n\n{command}\n\n{made}\n"]
+        if one.figure.exists():
+            parts.append(f"![{one.study.title}](results/{scale}/{one.figure.name})\n")
+        if not isinstance(one.study, AuctionStudy):
+            parts.append(make_overview(runs.variants()).markdown() + "\n")
+        rows = [
+            [claim.says, write_paper(claim.paper, o), describe_outcome(o), o.verdict, o.detail]
+            for claim, o in found
+            if o is not None
+        ]
+        if rows:
+            head = ["claim", "paper", "here", "verdict", "detail"]
+            parts.append(TextTable(head, rows).markdown() + "\n")
+        unknown = sum(o is None for _, o in found)
+        if unknown:
+            parts.append(f"{unknown} claims of this study have no complete runs yet.\n")
+    if missing:
+        parts.append(f"Not run yet at this scale: {', '.join(missing)}.\n")
+    return "\n".join(parts)
+
+
+def _check(one: Reproduction) -> list[tuple[Claim, Outcome | None]]:
+    runs = one.load_results().variants()
+    return [(claim, claim.check(runs)) for claim in one.study.claims]
+
+
+def read_summary(folder: Path, scale: str) -> str:
+    """What a person wrote about the results, if there is such a file."""
+    path = folder / "results" / scale / "summary.md"
+    return path.read_text() if path.exists() else ""
