@@ -54,7 +54,8 @@ def main() -> None:
             f"{part}, before / after": spread([one[part] / other[part] for one, other in pairs])
             for part in ("train", "round")
         }
-    command = f"python -m benchmarks.commits.run --before BEFORE --repeats {given.repeats}"
+    options = f"--only {given.only} --repeats {given.repeats}"
+    command = f"python -m benchmarks.commits.run --before BEFORE {options}"
     commits = {name: head(tree) for name, tree in trees.items()}
     result = {**machine(command, "torch", "numpy"), "commits": commits, "workloads": table}
     print(json.dumps(result, indent=2))
