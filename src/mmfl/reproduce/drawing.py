@@ -70,7 +70,7 @@ def _prepare(panel: Panel, runs: Archive, *, auctions: bool) -> SmallPanel | Non
         return LinePanel(panel.title, curves, label)
     rounds = next(iter(curves.values())).shape[1]
     at = [scale_round(number, rounds) for number in panel.at]
-    groups = [*(f"round {t}" for t in at), "average"]
+    groups = [*map(str, at), "average"]
     table = {
         name: np.column_stack([*(rows[:, t - 1] for t in at), rows.mean(axis=1)])
         for name, rows in curves.items()

@@ -66,7 +66,7 @@ class BarPanel:
             axes.bar(at, mean, width * 0.9, yerr=ends if len(rows) > 1 else None,
                      error_kw=whiskers, **look)  # fmt: skip
         axes.set_xticks(range(len(self.groups)), self.groups)
-        axes.set_ylabel(self.label)
+        axes.set(xlabel="round", ylabel=self.label)
         axes.locator_params(axis="y", nbins=5)
 
 
