@@ -141,8 +141,9 @@ def _options_named() -> Iterator[None]:
     except StoreError as error:
         raise StoreError(f"--run: {error}") from None
     except InputError as error:
-        named = str(error).partition(" ")[0].rstrip(":") in _OPTIONS
-        raise type(error)(f"--{error}" if named else str(error)) from None
+        said = str(error).replace("difficulty and runs", "difficulty and --run")
+        named = said.partition(" ")[0].rstrip(":") in _OPTIONS
+        raise type(error)(f"--{said}" if named else said) from None
 
 
 def _by_task(text: str, rule: str) -> dict[str, float]:

@@ -184,8 +184,8 @@ def _files(store: RunStore) -> Iterator[Part]:
         if not store.verifiable:
             yield Part(name, "not verifiable", _OLDER)
             continue
-        damage = store.file_damage(name)
-        yield Part(name, "damaged" if damage else "ok", damage.removeprefix(f"{name} "))
+        damage = store.file_damage(name).removeprefix(f"{name} ").removeprefix("is ")
+        yield Part(name, "damaged" if damage else "ok", damage)
 
 
 def _checkpoints(folder: Path, store: RunStore | None = None) -> Iterator[Part]:
