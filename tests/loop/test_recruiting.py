@@ -149,7 +149,7 @@ def test_it_says_if_nobody_is_willing_or_no_winner_holds_data():
 def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
     bids = asked([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, ""]])
     settings = RecruitmentSettings(BudgetFair(3.0), bids, empty="leave_out")
-    with pytest.warns(MmflWarning, match="recruited nobody who could train c: left out"):
+    with pytest.warns(MmflWarning, match="recruited no client that can train c; left out"):
         history = play(hired(settings))
     state, record = history[-1]
     assert state.versions["c"] == 0
@@ -161,7 +161,7 @@ def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
 def test_all_tasks_cannot_be_left_out():
     settings = RecruitmentSettings(BudgetFair(0.01), asked([[0, 1, 1, 1]]), empty="leave_out")
     message = one_line(InputError, lambda: play(hired(settings)))
-    assert message == "the auction recruits nobody who could train any of the tasks"
+    assert message == "the auction recruited no client that can train any of the tasks"
 
 
 @pytest.mark.parametrize(

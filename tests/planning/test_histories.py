@@ -127,7 +127,7 @@ def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):
         InputError, lambda: fit_runs(other, [folder])
     )
     judged = Experiment.from_toml(made.to_toml(), sets=["tasks.a.metric={kind='top_k', k=2}"])
-    assert "judges task 'a' by accuracy, but the experiment uses top_k" in one_line(
+    assert "evaluates task 'a' by accuracy, but the experiment uses top_k" in one_line(
         InputError, lambda: fit_runs(judged, [folder])
     )
 

@@ -167,7 +167,7 @@ def test_recruited_clients_of_whom_none_is_ever_active_are_still_recruited_and_p
 
 
 def test_without_an_auction_nobody_active_is_the_experiments_mistake():
-    assert "leaves nobody active" in one_line(NoClientsError, lambda: planned(pool(active=0.01)))
+    assert "leaves no client active" in one_line(NoClientsError, lambda: planned(pool(active=0.01)))
 
 
 @settings(max_examples=8)
@@ -325,7 +325,7 @@ MISTAKES = [
     ({"targets": 0.8}, "target: only the curves of runs show when it is reached; give a run"),
     (
         {"runs": ["x"], "difficulty": {"a": 1, "b": 1}},
-        "difficulty and runs both say how hard tasks are; give one of them",
+        "difficulty and runs cannot be used together: both say how hard the tasks are",
     ),
 ]
 

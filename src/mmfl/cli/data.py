@@ -198,7 +198,7 @@ class _Shown:
         self._quarters.clear()
 
     def show(self, file: str, done: int, total: int | None) -> None:
-        """So much of a file has arrived."""
+        """Show how much of a file has arrived."""
         if self.bars is not None:
             if file not in self._bars:
                 self._bars[file] = self.bars.add_task(file, total=total)

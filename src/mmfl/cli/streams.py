@@ -1,4 +1,4 @@
-"""Standard output and error: any letter can be written, and a full disk is no traceback.
+"""Standard output and error: any character can be written, and a full disk causes no traceback.
 
 When nobody reads the output any more (``mmfl ... | head -1``), short commands end in silence, as
 Unix tools do. Commands that train go on without output: `survive_closed_output`.
@@ -129,7 +129,7 @@ def leave_terminals(terminals: Sequence[int]) -> None:
 
 
 def _lead_to_null(number: int) -> None:
-    """Let what is written to a file come to nothing."""
+    """Discard what is written to a file."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, number)
     os.close(null)
@@ -171,9 +171,7 @@ def name_limit(sentence: str) -> str:
 
 def name_options(sentence: str) -> str:
     """A sentence of the library's, with the option that does what it advises."""
-    sentence = sentence.replace(
-        "continue that run with resume=True", "continue that run with --resume"
-    )
+    sentence = sentence.replace("resume that run with resume=True", "resume that run with --resume")
     return re.sub(r"\b(choose (?:a|another) folder)\b(?! \()", r"\1 (--out)", sentence)
 
 

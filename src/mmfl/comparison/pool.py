@@ -2,10 +2,11 @@
 
 A run is a coordinator and its workers, who wait for each other in every round: the workers for the
 slowest of them and for the coordinator, the coordinator for the workers. One coordinator with one
-worker is a chain that uses about one core, at all times. So many runs fill W cores best as W such
-chains, be their models, clients and rounds few or many; that is what "auto" does. If the runs would
-leave chains without work in their last turn, there are as few as do it in as many turns, and these
-share the workers: 9 runs on 8 workers are 5 runs at a time, and then 4, not 8 and then 1.
+worker is a chain that uses about one core, at all times. Many runs therefore fill W cores best as
+W such chains, whether their models, clients and rounds are few or many; that is what "auto" does.
+If that would leave chains without work in their last turn, there are as few chains as finish in the
+same number of turns, and these share the workers: 9 runs on 8 workers are 5 runs at a time, and
+then 4, not 8 and then 1.
 
 The processes (`mmfl.comparison.worker`) keep their engines from run to run. Runs are handed out in
 order, to whichever process is free, the longest of a seed first: the last to be started should be
@@ -126,7 +127,7 @@ def _obstacle(experiment: Experiment) -> str | None:
         again = Experiment.from_toml(text, allow_imports=True).to_toml()
     except ConfigError as error:
         return f"the experiment cannot be sent to another process: {error}"
-    return None if again == text else "the experiment changes when it is written and read again"
+    return None if again == text else "the experiment changes when it is saved and loaded again"
 
 
 def _event(run: Planned, message: Message) -> Event:
@@ -227,7 +228,7 @@ class _Crew:
 
         It is waited for: a run that a dead process was doing counts as interrupted only then.
         """
-        how = child.obituary(PATIENCE)
+        how = child.describe_end(PATIENCE)
         end([child], 0)
         place.child = place.busy = None
         return how

@@ -1,7 +1,7 @@
 """JSON Schema, which editors use: it accepts what the parser accepts, as far as it can say so.
 
 It cannot say that 3.0 is not a whole number, that NaN is not a number, or how two fields depend on
-each other. `tests/test_schema.py` compares it with the parser, value by value.
+each other. `tests/config/test_schema.py` compares it with the parser, value by value.
 """
 
 from __future__ import annotations

@@ -123,13 +123,14 @@ class LocalEngine:
     def numerics(self) -> dict[str, str]:
         """What the workers compute with."""
         reply, _ = next(iter(self._of_tasks("numerics").values()))
-        return dict(self._good(reply, "asking what a worker computes with")["numerics"])
+        return dict(self._good(reply, "asking a worker for its versions")["numerics"])
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
         known: dict[str, Weighed] = {}
         for task, (reply, _) in self._of_tasks("weigh").items():
-            weighed = self._good(reply, f"task {task!r}: looking at its model")["weighed"]
+            what = f"task {task!r}: measuring the size of its model"
+            weighed = self._good(reply, what)["weighed"]
             known |= {task: Weighed(*weighed)} if weighed else {}
         arrays = self._cache.arrays(self._experiment)
         needs = model_needs(self._experiment, self.federation, arrays, known)
@@ -234,7 +235,7 @@ class LocalEngine:
         """Before anything is written that workers read."""
         self._pool.refuse_fork()
         if self._closed:
-            raise EngineError("the engine is closed; open another")
+            raise EngineError("the engine is closed; open a new one")
 
     def _refuse_unprepared(self) -> None:
         self._refuse_closed()

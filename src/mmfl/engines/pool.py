@@ -5,7 +5,7 @@ surprise for scripts without a main guard). Requests and replies are JSON; large
 through mapped files. A worker that dies is replaced and its request is asked again; a request that
 has cost three workers their lives, or that outlasts `timeout`, is answered with {"failed": why}. A
 reply carries the number of its request; a worker whose reply has another is killed and replaced. A
-worker that dies while it starts is to blame on nobody: ten in a row, and the pool gives up. With a
+worker that dies while it starts is replaced; after ten in a row the pool gives up. With a
 `timeout`, a worker that has not set itself up in that time (two minutes at least) is killed.
 """
 
@@ -144,7 +144,7 @@ class Pool:
         """Raise `EngineError` in a process that was forked from the owner."""
         if os.getpid() != self._owner:
             raise EngineError(
-                "an engine cannot be used in a fork of the process that opened it; open another"
+                "an engine cannot be used in a fork of the process that opened it; open a new one"
             )
 
     def greet(self, greeting: Message) -> None:
@@ -245,7 +245,7 @@ class Pool:
         self._stillborn = 0
 
     def _kill_overdue(self) -> None:
-        """Kill who has not answered in time; `_bury` follows when the socket is at its end."""
+        """Kill workers that have not answered in time; `_bury` follows when their socket closes."""
         if self._timeout is None or self._set_up is None:
             return
         now = calls.monotonic()
@@ -267,7 +267,7 @@ class Pool:
 
     def _count_stillborn(self, worker: _Worker) -> None:
         """Give up if a worker could not start, or if ten in a row were killed before they could."""
-        code, words = worker.child.ended(PATIENCE), worker.child.last_words()
+        code, words = worker.child.ended(PATIENCE), worker.child.read_last_line()
         self._stillborn += 1
         if code <= 0 and self._stillborn < STARTS:
             return

@@ -125,7 +125,7 @@ class Experiment:
         unknown = [word for word in wanted_by(self.aggregator) if word not in WANTS]
         if unknown:
             what = f"the aggregator {describe_part(self.aggregator)} wants {unknown[0]!r}"
-            raise ValueError(f"{what}; what it can get: {', '.join(WANTS)}")
+            raise ValueError(f"{what}; known: {', '.join(WANTS)}")
         if self.recruitment is not None:
             self.recruitment.check_tasks([task.name for task in self.tasks])
         if self.faults is not None:
@@ -140,7 +140,8 @@ class Experiment:
             if self.kernel_of(task) == "batched" and not fits_batched(task, self.precision):
                 raise ValueError(
                     f'kernel = "batched" needs an mlp without dropout or augment, with '
-                    f'cross_entropy and float32, unlike task {task.name!r}; "fast" takes everything'
+                    f'cross_entropy and float32, unlike task {task.name!r}; "fast" can train '
+                    "every task"
                 )
 
     @property
@@ -200,7 +201,7 @@ class Experiment:
         if key not in paths:
             bids = {} if self.recruitment is None else self.recruitment.files()
             if key not in bids:
-                raise InputError(f"{key} names no file in the experiment")
+                raise InputError(f"{key} is not a file that the experiment names")
             return bids[key]
         try:
             return hash_input(paths[key])

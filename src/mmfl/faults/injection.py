@@ -116,7 +116,7 @@ class Injection:
         return found
 
     def note(self, address: Address, act: Act, *, refused: bool) -> None:
-        """Record what came of what a client did that misbehaves."""
+        """Record the outcome of a misbehaviour."""
         number = self._culprits[act, address.task][address.client]
         kind = MISBEHAVIOURS.kind_of(self.settings.clients[number].does)
         self.faults.append(Fault(address, kind, "refused" if refused else "accepted"))

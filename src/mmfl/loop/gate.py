@@ -234,8 +234,8 @@ def _pair(jobs: Sequence[Job], results: Iterator[Result]) -> Iterator[tuple[Job,
     done = 0
     for result in results:
         if done == len(jobs):
-            raise EngineError(f"the engine gave more results than the {len(jobs)} jobs it had")
+            raise EngineError(f"the engine returned more results than it had jobs ({len(jobs)})")
         yield jobs[done], result
         done += 1
     if done < len(jobs):
-        raise EngineError(f"the engine gave {done} results for {len(jobs)} jobs")
+        raise EngineError(f"the engine returned {done} results for {len(jobs)} jobs")

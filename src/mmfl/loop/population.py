@@ -67,7 +67,7 @@ class Population:
             if not active:
                 who = "that hold data" if recruited is None else "that are recruited"
                 raise NoClientsError(
-                    f"clients.active = {rate:g} of {count} clients {who} leaves nobody active; "
+                    f"clients.active = {rate:g} of {count} clients {who} leaves no client active; "
                     "raise it"
                 )
             refuse(turn_needs(rate, active, len(federation.tasks)))

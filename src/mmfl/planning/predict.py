@@ -183,7 +183,9 @@ def plan(
     check_experiment(experiment)
     check_draws(draws)
     if runs and difficulty is not None:
-        raise InputError("difficulty and runs both say how hard tasks are; give one of them")
+        raise InputError(
+            "difficulty and runs cannot be used together: both say how hard the tasks are"
+        )
     check_beta(beta, bool(runs))
     for alpha in alphas:
         set_alpha(experiment, alpha)

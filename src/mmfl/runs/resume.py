@@ -1,4 +1,4 @@
-"""Going on with a run: what is in its directory, whether it is this experiment's, and from where.
+"""Resume a run: what its directory holds, whether it is the same experiment, and where to start.
 
 A run resumes from the newest checkpoint that is whole and that the run's own rounds agree with.
 Rounds after it are forgotten and done again, to the same bits: a round depends on nothing but the

@@ -312,7 +312,7 @@ class RunStore:
 
     def seal(self) -> None:
         """Make the database one plain file again, unless somebody is reading it just now."""
-        self.check_owner()  # SQLite removes the log by its path, whosever that is
+        self.check_owner()  # SQLite removes the log by its path, even if another process owns it
         with suppress(sqlite3.OperationalError):
             calls.execute(self._database, "PRAGMA journal_mode = DELETE")
 

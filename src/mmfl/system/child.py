@@ -143,7 +143,7 @@ class Child:
             self.process.kill()
             return self.process.wait()
 
-    def last_words(self) -> str:
+    def read_last_line(self) -> str:
         """The last line that it printed."""
         self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - 2000))
         lines = self.log.read().decode(errors="replace").split("\n")
@@ -175,9 +175,9 @@ class Child:
         self.connection.close()
         self.log.close()
 
-    def obituary(self, patience: float) -> str:
+    def describe_end(self, patience: float) -> str:
         """How it ended, and the last line that it printed."""
-        code, words = self.ended(patience), self.last_words()
+        code, words = self.ended(patience), self.read_last_line()
         how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
         return f"{how} ({words})" if words else how
 

@@ -286,7 +286,7 @@ def _remove_quietly(path: Path) -> None:
 def _remove_leftover(part: Path) -> None:
     """Remove an unfinished file; a pipe or a link is neither removed nor written through."""
     if not stat.S_ISREG(calls.status(part, follow_symlinks=False).st_mode):
-        raise OSError(errno.EEXIST, f"{part.name} is in the way: it is not a file")
+        raise OSError(errno.EEXIST, f"{part.name} exists and is not a regular file")
     calls.unlink(part)
 
 

@@ -197,7 +197,7 @@ def troubles(run: Run) -> list[str]:
 
 
 def _count_failed(record: RoundRecord) -> int:
-    """What came to nothing; what is sent twice does not."""
+    """Count the failed turns; a duplicate is not a failed turn."""
     return sum(failure.reason != "duplicate" for failure in record.failures)
 
 

@@ -155,7 +155,7 @@ class Lease:
             here = _is_same(self._place, self._number)
             ours = _is_same(self._path, self._file)
         except OSError as error:
-            said = f"cannot see which process owns {str(self.folder)!r}: {error.strerror}"
+            said = f"cannot tell which process owns {str(self.folder)!r}: {error.strerror}"
             raise StoreError(said) from None
         if not here:
             raise StoreError(
