@@ -57,14 +57,14 @@ def run(
     If a task never trained, because all its turns failed or no client could train it, the run is
     still stored and the exit code is 1.
     """
-    from mmfl.cli.views.progress import View
+    from mmfl.cli.views.progress import ProgressView
     from mmfl.runs import Run, stored_rounds
 
     if allow_imports:
         find_modules(config)
     experiment = _load(config, set_ or [], engine, allow_imports=allow_imports)
     wanted = Path("runs") / config.stem if out is None else out
-    view = View(experiment, sys.stderr if json else sys.stdout, quiet=quiet)
+    view = ProgressView(experiment, sys.stderr if json else sys.stdout, quiet=quiet)
     stored = stored_rounds(
         experiment, wanted, data_dir=data_dir, renumber=out is None, resume=resume
     )

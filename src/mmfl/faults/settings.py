@@ -25,7 +25,7 @@ from mmfl.errors import did_you_mean
 from mmfl.faults.base import Misbehaviour
 from mmfl.faults.claims import AbsurdWeight, FalseLoss
 from mmfl.faults.replays import Duplicate, ReplayedRound, ReplayedTask
-from mmfl.faults.speeds import SPEEDS, Given, Speed
+from mmfl.faults.speeds import SPEEDS, GivenSpeeds, Speed
 from mmfl.faults.tensors import ExtraTensor, MissingTensor, WrongShape
 from mmfl.faults.values import Inf, Nan, Scaled, SignFlipped
 from mmfl.rng import Stream
@@ -122,7 +122,7 @@ class Faults:
                 f"faults.dropout must have one probability per client ({count}), "
                 f"got {len(self.dropout)}"
             )
-        if isinstance(self.speed, Given) and len(self.speed.values) != count:
+        if isinstance(self.speed, GivenSpeeds) and len(self.speed.values) != count:
             raise ValueError(
                 f"faults.speed must have one rate per client ({count}), "
                 f"got {len(self.speed.values)}"

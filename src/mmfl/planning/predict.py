@@ -32,7 +32,7 @@ from mmfl.planning.options import (
 from mmfl.planning.outlook import Plan, Source
 from mmfl.planning.scenarios import summarize_trials
 from mmfl.planning.surrogate import Fixed, Surrogate, Tutor, make_rehearsal
-from mmfl.planning.trials import Auction, Tally, Trial
+from mmfl.planning.trials import Auction, Trial, TrialTally
 from mmfl.rng import stream
 
 __all__ = ["DRAWS", "Knowledge", "Planning", "plan"]
@@ -133,7 +133,7 @@ class Planning:
     ) -> Trial:
         """One draw of one scenario, from the auction to the last round."""
         tasks, tutors = self.federation.tasks, self.knowledge.tutors
-        tally = Tally(tasks, tutors, self.targets, draw)
+        tally = TrialTally(tasks, tutors, self.targets, draw)
         if population is None:
             tally.skip_rounds(experiment.rounds)
         else:

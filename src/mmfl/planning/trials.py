@@ -14,7 +14,7 @@ from mmfl.loop import RecruitedClients, RoundRecord
 from mmfl.planning.learning import Learning
 from mmfl.planning.surrogate import Tutor, work_of
 
-__all__ = ["Auction", "Tally", "Trial"]
+__all__ = ["Auction", "Trial", "TrialTally"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -75,7 +75,7 @@ class Trial:
     beyond: Floats
 
 
-class Tally:
+class TrialTally:
     """What a trial counts, round by round; arrays are by task.
 
     Args:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmfl.runs import Run, StoredRecruitment
 
 __all__ = [
-    "View",
+    "ProgressView",
     "faults_table",
     "recruitment_line",
     "recruitment_table",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class View:
+class ProgressView:
     """Shows records as they come; a context, so that a terminal is always left in order."""
 
     def __init__(self, experiment: Experiment, stream: TextIO, *, quiet: bool) -> None:
@@ -48,7 +48,7 @@ class View:
         self._start = time.monotonic()
         self._after = 0
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> ProgressView:
         if self._console.is_terminal and not self._console.quiet:
             self._live = Live(Text("starting ..."), console=self._console, refresh_per_second=8)
             self._live.__enter__()
