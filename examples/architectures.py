@@ -78,7 +78,7 @@ def experiment(rounds: int) -> mmfl.Experiment:
 BEST = Quantity("best", "higher", lambda run: float(run.merit[-1].max()))
 
 
-def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+def make_variants(rounds: int) -> dict[str, mmfl.Experiment]:
     """The same experiment with three rules."""
     fair = experiment(rounds)
     return {
@@ -89,4 +89,4 @@ def compared(rounds: int) -> dict[str, mmfl.Experiment]:
 
 
 if __name__ == "__main__":
-    show("architectures", compared, rounds=30, seeds=3, quantities=[BEST])
+    show("architectures", make_variants, rounds=30, seeds=3, quantities=[BEST])

@@ -84,7 +84,7 @@ def experiment(rounds: int) -> mmfl.Experiment:
     )
 
 
-def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+def make_variants(rounds: int) -> dict[str, mmfl.Experiment]:
     """The same experiment with two rules, and one of them with two scores."""
     fair = experiment(rounds)
     return {
@@ -95,4 +95,4 @@ def compared(rounds: int) -> dict[str, mmfl.Experiment]:
 
 
 if __name__ == "__main__":
-    show("hospitals", compared, rounds=30, seeds=5)
+    show("hospitals", make_variants, rounds=30, seeds=5)

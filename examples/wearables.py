@@ -66,11 +66,11 @@ def experiment(rounds: int) -> mmfl.Experiment:
     )
 
 
-def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+def make_variants(rounds: int) -> dict[str, mmfl.Experiment]:
     """The same experiment with two rules."""
     fair = experiment(rounds)
     return {"uniform": replace(fair, allocator=Uniform()), "fed_fair": fair}
 
 
 if __name__ == "__main__":
-    show("wearables", compared, rounds=50, seeds=5)
+    show("wearables", make_variants, rounds=50, seeds=5)

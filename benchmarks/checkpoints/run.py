@@ -59,7 +59,7 @@ def states(sizes: list[int], count: int) -> list[State]:
     return found
 
 
-def compared(sizes: list[int], repeats: int, where: Path) -> dict[str, Any]:
+def compare_writes(sizes: list[int], repeats: int, where: Path) -> dict[str, Any]:
     """Checkpoints and bare writes, one after the other."""
     vault, ours, theirs, written = CheckpointStore(where / "checkpoints", keep=3), [], [], 0
     for state in states(sizes, repeats + 1):
@@ -104,7 +104,7 @@ def main() -> None:
     found = {}
     for name, sizes in SIZES.items():
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-            found[name] = compared(sizes, given.repeats, Path(folder))
+            found[name] = compare_writes(sizes, given.repeats, Path(folder))
         print(name, found[name], flush=True)
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         run = real(Path(folder), given.rounds)

@@ -16,7 +16,7 @@ from mmfl.models import Mlp
 from mmfl.objectives import LossScore
 from mmfl.planning import Surrogate
 from mmfl.planning.histories import fit_runs, histories_in, run_folders
-from mmfl.planning.surrogate import make_rehearsal
+from mmfl.planning.surrogate import make_surrogate_experiment
 from mmfl.runs import RunStore
 from mmfl.system.calls import intercept
 from support.crowd import TASKS, Crowd, experiment
@@ -39,7 +39,7 @@ class Known:
 
 def stored(folder: Path, made: Experiment, seed: int = 0, rounds: int | None = None) -> Path:
     """A run directory as a real run leaves it, of tasks whose curves are known."""
-    again = make_rehearsal(made, seed)
+    again = make_surrogate_experiment(made, seed)
     engine = Surrogate(again, Crowd(np.full((12, 3), 5)), dict.fromkeys(TASKS, Known()))
     store = RunStore.create(folder, dataclasses.replace(made.resolved(), seed=seed))
     for state, record in mmfl.rounds(again, engine=engine):

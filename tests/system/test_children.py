@@ -80,7 +80,7 @@ def test_a_child_that_no_byte_gets_through_to_is_given_up(start):
     child.process.send_signal(signal.SIGSTOP)
     child.send({"long": "x" * 10_000_000})
     assert child.receive() is None
-    assert child.ended(60) == -signal.SIGKILL
+    assert child.wait_for_end(60) == -signal.SIGKILL
     child.kill()
 
 

@@ -23,10 +23,10 @@ __all__ = [
     "Json",
     "Quiet",
     "Sets",
-    "about",
-    "allowed",
     "find_modules",
-    "stopped_by_signals",
+    "name_file",
+    "prepare_imports",
+    "stop_on_signals",
 ]
 
 Config = Annotated[
@@ -59,7 +59,7 @@ Quiet = Annotated[
 
 
 @contextmanager
-def about(file: Path) -> Iterator[None]:
+def name_file(file: Path) -> Iterator[None]:
     """A mistake that shows in this block is one of this file's: its sentence names it.
 
     A mistake in a --set is not.
@@ -75,7 +75,7 @@ def about(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
+def stop_on_signals(message: Callable[[], str]) -> Iterator[None]:
     """Ctrl-C, SIGTERM and SIGHUP end what is in this block with one sentence.
 
     The exit code is 130, 143 or 129. `message` is called after everything is closed.
@@ -87,7 +87,7 @@ def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
         raise typer.Exit(getattr(interrupt, "exit_code", 130)) from None
 
 
-def allowed(imports: bool, config: Path) -> bool:
+def prepare_imports(imports: bool, config: Path) -> bool:
     """Whether imports are allowed; if so, modules next to the file are found."""
     if imports:
         find_modules(config)

@@ -15,8 +15,8 @@ from mmfl.cli.options import (
     DataDir,
     Json,
     Sets,
-    allowed,
-    stopped_by_signals,
+    prepare_imports,
+    stop_on_signals,
 )
 from mmfl.cli.output import Figure, Force, check_figure
 from mmfl.errors import InputError, StoreError
@@ -95,9 +95,9 @@ def plan(
     budgets = [] if budget is None else amounts(budget, "--budget")
     rule = "--difficulty must be like fashion=0.4"
     hard = None if difficulty is None else _by_task(difficulty, rule)
-    imports = allowed(allow_imports, config)
+    imports = prepare_imports(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
-    with stopped_by_signals(lambda: "before the plan was finished"), _options_named():
+    with stop_on_signals(lambda: "before the plan was finished"), _options_named():
         prediction = make_plan(
             experiment,
             alphas=alphas,

@@ -19,7 +19,7 @@ from mmfl.cli.options import (
     Quiet,
     Sets,
     find_modules,
-    stopped_by_signals,
+    stop_on_signals,
 )
 from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.errors import ConfigError, MmflError
@@ -74,7 +74,7 @@ def run(
     def where() -> str:
         return _describe_stop(stored.folder) if found else "before the first round"
 
-    with stopped_by_signals(where), view, stored:
+    with stop_on_signals(where), view, stored:
         stored.start()
         found = True
         view.started(stored.folder, stored.after)

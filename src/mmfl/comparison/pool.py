@@ -83,13 +83,13 @@ def sweep(
     workers = _count_workers(todo[0].experiment)
     shares = [None if workers is None else _share(workers, jobs, n) for n in range(jobs)]
     order = in_order(todo)
-    with _Crew(shares, data_dir) as crew:
+    with _ProcessPool(shares, data_dir) as processes:
         checks = _to_check(order, jobs)
-        answers = crew.ask("check", checks)
+        answers = processes.ask("check", checks)
         bad = {number: answer for number, answer in answers if "error" in answer}
         if bad:
             raise _error(checks[min(bad)], bad[min(bad)])
-        for number, message in crew.ask("run", order):
+        for number, message in processes.ask("run", order):
             yield order[number], _event(order[number], message)
 
 
@@ -157,7 +157,7 @@ class _Place:
     busy: int | None = None
 
 
-class _Crew:
+class _ProcessPool:
     """Processes that take runs; those that die are replaced, and their runs done again."""
 
     def __init__(self, shares: Sequence[int | None], data_dir: Path | None) -> None:
@@ -183,7 +183,7 @@ class _Crew:
             for place, number, child in self._heard():
                 message = child.receive()
                 if message is None:
-                    how = self._bury(place, child)
+                    how = self._clear_place(place, child)
                     deaths[number] += 1
                     if do == "run":
                         clear_unfinished(runs[number].folder)
@@ -201,7 +201,8 @@ class _Crew:
 
     def _give(self, place: _Place, do: str, number: int, runs: Sequence[Planned]) -> None:
         if place.child is not None and place.child.process.poll() is not None:
-            self._bury(place, place.child)  # it died with nothing to do, so no run is to blame
+            # It died with nothing to do, so no run is to blame.
+            self._clear_place(place, place.child)
         if place.child is None:
             place.child = Child.start("mmfl.comparison.worker")
             start = {"command": sys.argv, "data_dir": self._data_dir, "workers": place.workers}
@@ -223,7 +224,7 @@ class _Crew:
         ]
 
     @staticmethod
-    def _bury(place: _Place, child: Child) -> str:
+    def _clear_place(place: _Place, child: Child) -> str:
         """Make room for another process; how this one ended.
 
         It is waited for: a run that a dead process was doing counts as interrupted only then.

@@ -209,10 +209,10 @@ class LocalEngine:
             for unit, (reply, _) in zip(units, replies, strict=True):
                 task, clients = unit["task"], unit["clients"]
                 if "failed" in reply and len(clients) > 1:
-                    # One of these is deadly: a worker apart finds out which, one by one.
+                    # One of these is deadly: a spare worker finds out which, one by one.
                     alone = [unit | {"clients": [client]} for client in clients]
-                    with closing(self._pool.apart()) as apart:
-                        yield from self._evaluate(alone, apart)
+                    with closing(self._pool.open_spare()) as spare:
+                        yield from self._evaluate(alone, spare)
                 elif "failed" in reply and clients:
                     why = f"its evaluation {reply['failed']}"
                     yield EvaluationFailure(task, clients[0], "worker", why)
@@ -301,10 +301,10 @@ class LocalEngine:
             with closing(asked) as replies:
                 for unit, (reply, _) in zip(units, replies, strict=True):
                     if "failed" in reply and len(unit.jobs) > 1:
-                        # One of these turns is deadly: a worker apart finds out which, one by one.
+                        # One of these turns is deadly: a spare worker finds out which, one by one.
                         alone = [Unit([job], False, 0.0, unit.bytes // 2) for job in unit.jobs]
-                        with closing(self._pool.apart()) as apart:
-                            yield from self._train(alone, apart, keep=keep)
+                        with closing(self._pool.open_spare()) as spare:
+                            yield from self._train(alone, spare, keep=keep)
                     else:
                         yield from self._results(unit, reply, keep=keep)
                     self._give_back(unit)

@@ -122,7 +122,7 @@ class Pool:
         self._timeout = timeout
         self._set_up = None if timeout is None else max(timeout, SET_UP)
         self._workers: list[_Worker] = []
-        self._stillborn = 0
+        self._failed_starts = 0
         self._owner = os.getpid()
 
     def start(self) -> None:
@@ -193,7 +193,7 @@ class Pool:
         finally:
             self._drop_waiting()
 
-    def apart(self) -> Pool:
+    def open_spare(self) -> Pool:
         """A pool of one more worker with the same files and greetings, for a risky request."""
         return Pool(1, self._files, self.greetings, timeout=self._timeout)
 
@@ -227,7 +227,7 @@ class Pool:
         try:
             reply = worker.receive()
         except (EOFError, OSError):
-            self._bury(worker, requests)
+            self._remove_dead(worker, requests)
             return
         worker.overdue = False  # it answered, if only at the last moment
         if worker.ready:
@@ -242,10 +242,10 @@ class Pool:
         if "error" in reply and "setup" not in worker.owed:  # else it is void
             self.close()  # the others could not do it either
             raise EngineError(reply["error"])
-        self._stillborn = 0
+        self._failed_starts = 0
 
     def _kill_overdue(self) -> None:
-        """Kill workers that have not answered in time; `_bury` follows when their socket closes."""
+        """Kill workers that have not answered in time; `_remove_dead` then finds them."""
         if self._timeout is None or self._set_up is None:
             return
         now = calls.monotonic()
@@ -255,21 +255,21 @@ class Pool:
                 worker.child.process.kill()
                 worker.overdue = True
 
-    def _bury(self, worker: _Worker, requests: Requests) -> None:
+    def _remove_dead(self, worker: _Worker, requests: Requests) -> None:
         """Drop a dead worker; its first request is to blame, the others are simply asked again."""
         self._workers.remove(worker)
         if not worker.ready:
-            self._count_stillborn(worker)
+            self._count_failed_start(worker)
         worker.child.kill()
         requests.ask_again(worker.waiting)
         if worker.ready and worker.waiting:
             requests.blame(worker.waiting[0], late=worker.overdue)
 
-    def _count_stillborn(self, worker: _Worker) -> None:
+    def _count_failed_start(self, worker: _Worker) -> None:
         """Give up if a worker could not start, or if ten in a row were killed before they could."""
-        code, words = worker.child.ended(PATIENCE), worker.child.read_last_line()
-        self._stillborn += 1
-        if code <= 0 and self._stillborn < STARTS:
+        code, words = worker.child.wait_for_end(PATIENCE), worker.child.read_last_line()
+        self._failed_starts += 1
+        if code <= 0 and self._failed_starts < STARTS:
             return
         worker.child.kill()
         how = f"ended with exit code {code}"

@@ -219,7 +219,7 @@ class Experiment:
 
     def training(self, task: str) -> LocalTraining:
         """``[local]`` with the task's own settings."""
-        return self.local.overridden(self.task(task).local)
+        return self.local.override(self.task(task).local)
 
     def work(self, task: str, t: int) -> LocalWork:
         """A turn's work in the round before which a task trained in t rounds."""

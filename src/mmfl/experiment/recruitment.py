@@ -81,7 +81,7 @@ class RecruitmentSettings:
             said = f"cannot read {self.bids.path!r}: {error.strerror}"
             raise InputError(f"recruitment.bids: {said}") from None
 
-    def asked(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
+    def collect_bids(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
         """The bids of these clients for these tasks."""
         what = f"clients.count = {len(clients):,} with an auction of {len(tasks)} tasks"
         refuse([Need(what, bytes_needed(len(clients), len(tasks)))])

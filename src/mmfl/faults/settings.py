@@ -83,8 +83,8 @@ class Misbehaving:
         if (self.share is None) == (self.ids is None):
             raise ValueError("needs either share or ids, to say which clients misbehave")
 
-    def among(self, clients: npt.NDArray[np.int64], *, rng: Stream) -> npt.NDArray[np.bool_]:
-        """Which of these clients are such ones."""
+    def select(self, clients: npt.NDArray[np.int64], *, rng: Stream) -> npt.NDArray[np.bool_]:
+        """Which of these clients misbehave in this way."""
         if self.share is not None:
             return rng.at(clients) < self.share
         return np.isin(clients, np.array(self.ids, np.int64))

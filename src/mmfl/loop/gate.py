@@ -186,7 +186,7 @@ class FaultyGate(Gate):
         view = self._view
         rows = np.searchsorted(view.clients, [job.address.client for job in jobs])
         columns = np.array([view.tasks.index(job.address.task) for job in jobs], np.int64)
-        lost = self._injection.lost(jobs, view.positions[rows], view.sizes[rows, columns])
+        lost = self._injection.find_lost(jobs, view.positions[rows], view.sizes[rows, columns])
         self.failures += [failure for failure in lost if failure is not None]
         jobs = [job for job, failure in zip(jobs, lost, strict=True) if failure is None]
         for task, group in groupby(jobs, key=lambda job: job.address.task):

@@ -76,7 +76,7 @@ def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients 
     settings = experiment.recruitment
     if settings is None:
         return None
-    bids = settings.asked(federation.tasks, federation.clients, experiment.seed)
+    bids = settings.collect_bids(federation.tasks, federation.clients, experiment.seed)
     holds = federation.sizes(ids_of(federation.clients)) > 0
     entry = np.where(holds, bids.values, np.inf).min(axis=0, initial=np.inf)
     kept = list(range(len(bids.tasks)))

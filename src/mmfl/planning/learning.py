@@ -99,7 +99,7 @@ def scatter(histories: Sequence[History], beta: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What is known of a task from runs: a `mmfl.planning.surrogate.Tutor`.
+    """What is known of a task from runs: a `mmfl.planning.surrogate.Predictor`.
 
     Attributes:
         beta: A round with n clients adds n^beta to the work.

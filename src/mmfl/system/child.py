@@ -135,7 +135,7 @@ class Child:
             return None
         return message
 
-    def ended(self, patience: float) -> int:
+    def wait_for_end(self, patience: float) -> int:
         """The exit code; a process that takes longer than that to end is killed."""
         try:
             return self.process.wait(max(0.0, patience))
@@ -177,7 +177,7 @@ class Child:
 
     def describe_end(self, patience: float) -> str:
         """How it ended, and the last line that it printed."""
-        code, words = self.ended(patience), self.read_last_line()
+        code, words = self.wait_for_end(patience), self.read_last_line()
         how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
         return f"{how} ({words})" if words else how
 
@@ -202,7 +202,7 @@ def end(children: Iterable[Child], patience: float) -> None:
     limit = calls.monotonic() + patience
     for child in known:
         if child.ours:
-            child.ended(limit - calls.monotonic())
+            child.wait_for_end(limit - calls.monotonic())
         child.close()
 
 
