@@ -1,4 +1,4 @@
-"""What a checkpoint costs: beside a bare write of the same bytes, and as a share of training.
+"""What a checkpoint costs: compared with a bare write, and as a share of training.
 
     make bench-checkpoints
 
@@ -39,7 +39,7 @@ def bare(path: Path, content: bytes) -> None:
 
 
 def states(sizes: list[int], count: int) -> list[State]:
-    """So many states of models with so many weights, each with new weights and some turns."""
+    """`count` states of models of these sizes, each with new weights and some turns."""
     rng = np.random.default_rng(0)
     layouts = {f"task-{n}": Layout((("w", (size,)),)) for n, size in enumerate(sizes)}
     zero = {

@@ -46,7 +46,7 @@ def kind_of(mechanism: Mechanism) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a mechanism, as far as they are given."""
+    """The options of a mechanism that are given."""
 
     budget: float | None = None
     payment: str | None = None

@@ -182,7 +182,7 @@ def _plan(
 
 
 def _find_folder(plan: Callable[[Path], Comparison], name: str) -> Comparison:
-    """The comparison in the first folder of ours that can take it."""
+    """The comparison in the first numbered folder that can take it."""
     from mmfl.comparison import OtherRunError
 
     number = 1

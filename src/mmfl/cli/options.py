@@ -107,7 +107,7 @@ def find_modules(config: Path) -> None:
 
 
 def _read_import_folders(path: Path) -> list[str]:
-    """The folders of modules in the file about a run, if there is one, as far as they exist."""
+    """The folders of modules that the file about a run names, if there is one, and that exist."""
     from json import loads
 
     from mmfl.system.files import SETTINGS, read_text

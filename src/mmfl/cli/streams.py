@@ -49,7 +49,7 @@ class ClosedOutputError(Exception):
     """Nobody reads the output any more; for an `OSError`, Typer would end with exit code 1."""
 
     ends_command = True
-    """Also if code of the user's has printed: it is no error of that code."""
+    """Also if user code has printed: it is not an error of that code."""
 
 
 class _Watched(io.FileIO):
@@ -90,7 +90,7 @@ def watch_output() -> Iterator[None]:
 
 
 def _watch(stream: TextIO, sentence: str | None) -> TextIO:
-    """The stream, on a file that is watched; as it is if it is no file, as in tests."""
+    """The stream, on a file that is watched; as it is if it is not a file, as in tests."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     raw = getattr(stream.buffer, "raw", stream.buffer)  # without buffer: PYTHONUNBUFFERED

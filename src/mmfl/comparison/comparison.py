@@ -144,7 +144,7 @@ class Comparison:
         A mistake that shows before any run starts is raised at once.
 
         Args:
-            jobs: How many at the same time, each in a process of its own with its share of the
+            jobs: How many at the same time, each in its own process with its share of the
                 workers; 1 does them here, one after the other. "auto": about as many as the local
                 engine has workers, else 1 (see `mmfl.comparison.pool`).
         """
@@ -245,7 +245,7 @@ def compare(
 
 
 def _made_now(experiments: Mapping[str, Experiment]) -> dict[str, dict[str, str]]:
-    """By variant: what a run that starts now would be made with, as far as is known before."""
+    """By variant: what is known of what a run that starts now would be made with."""
     here = environment_now()
     return {
         name: made_with(here | {"code": hash_own_code(experiment.resolved())})

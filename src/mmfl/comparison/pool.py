@@ -1,4 +1,4 @@
-"""Several runs of a comparison at the same time, each in a process of its own.
+"""Several runs of a comparison at the same time, each in its own process.
 
 A run is a coordinator and its workers, who wait for each other in every round: the workers for the
 slowest of them and for the coordinator, the coordinator for the workers. One coordinator with one

@@ -230,7 +230,7 @@ class Experiment:
     def resolved(self) -> Experiment:
         """The experiment with every "auto" that affects the result replaced by its meaning."""
         common: KernelName = "fast" if self.kernel == "auto" else self.kernel
-        with imports_allowed(True):  # a loss of the user's own, imported already, names its metric
+        with imports_allowed(True):  # a user's loss, imported already, names its metric
             tasks = tuple(
                 dataclasses.replace(
                     task,

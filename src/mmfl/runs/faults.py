@@ -34,7 +34,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class FaultCount:
-    """How often a client did something at a task, and what came of it.
+    """How often a client did something at a task, and the outcome.
 
     Attributes:
         task: The task's name.

@@ -330,7 +330,7 @@ class RunStore:
         return found if isinstance(found, dict) else {}
 
     def data(self) -> dict[str, str]:
-        """From task name to the SHA-256 of its data, as far as the run knew it."""
+        """From task name to the SHA-256 of its data, for the tasks whose data was hashed."""
         found = self.environment().get("data")
         return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 

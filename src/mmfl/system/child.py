@@ -1,4 +1,4 @@
-"""A Python process of ours at the other end of a socket: no fork, no pickles, no main guard.
+"""An mmfl process at the other end of a socket: no fork, no pickles, no main guard.
 
 Messages are JSON. The other side reads its socket's file number from its first argument. It ends
 when this process ends, however that happens and whatever it computes: see `mmfl.system.guard`.
@@ -81,8 +81,8 @@ class Child:
         """Start ``python -m module SOCKET FILES``; it looks for modules where this process does.
 
         What `environment` says holds unless this process's own says otherwise. It computes with one
-        thread, as there are several of them, and has a process group of its own, so that Ctrl-C is
-        this process's to handle. Sending and receiving fail if for `patience` seconds no byte gets
+        thread, as there are several of them, and has its own process group, so that this process
+        handles Ctrl-C. Sending and receiving fail if for `patience` seconds no byte gets
         through.
         """
         log = temporary_file()

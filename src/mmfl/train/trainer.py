@@ -65,12 +65,12 @@ class _TaskSetup:
         return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
 
     def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
-        """The loss of the guess; NaN where a model's outputs are no guesses of the targets."""
+        """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
         if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
             return float("nan")
         try:
             return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
-        except Exception as error:  # a loss of the user's need not be defined for constant outputs
+        except Exception as error:  # a user's loss need not be defined for constant outputs
             pass_on(error)
             return float("nan")
 

@@ -142,7 +142,7 @@ def results_table(run: Run) -> Grid:
 
 
 def faults_table(run: Run) -> Grid:
-    """What was made to go wrong, and what came of it."""
+    """The injected faults and their outcomes."""
     rows = [
         (kind, *(f"{n:,}" for n in (tally.injected, tally.lost, tally.refused, tally.accepted)))
         for kind, tally in run.faults.items()

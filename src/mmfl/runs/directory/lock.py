@@ -253,7 +253,7 @@ def _cannot_lock(folder: Path, error: OSError | RuntimeError) -> StoreError:
 
 
 def is_owned(folder: Path) -> bool:
-    """Whether a process owns a folder now, as far as can be told without waiting."""
+    """Whether a process seems to own a folder now, decided without waiting."""
     try:
         number = _open_folder(folder)
     except StoreError:
