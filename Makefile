@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # Options for an experiment or a benchmark, such as ARGS="--seeds 0"; a pattern for tests, such as K=auction.
 ARGS ?=
 K ?=
-# Processes that start often are to find their modules compiled.
+# Keep bytecode: processes start often and should not recompile their modules.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test test-slow test-all lint format docs theory chaos fuzz help clean

@@ -1,1 +1,1 @@
-"""Benchmarks: speed and memory, always measured beside something else. See README.md."""
+"""Benchmarks: speed and memory, always measured relative to something else. See README.md."""

@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, processes of their own, and the form of the results."""
+"""What the benchmarks share: options, separate processes, and the form of the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a forked child: a session of its own, its output in files, and then the end."""
+"""The life of a forked child: its own session, its output in files, and then the end."""
 
 from __future__ import annotations
 

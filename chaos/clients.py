@@ -5,7 +5,7 @@
 The same bad replies as in chaos/peers/flower_faults.py, by the same names, with a problem of the
 same size: ten clients, four rounds, client 0 gives the bad reply in every round. The replies are
 put in where an engine delivers them, in front of everything that the server does. Writes a table
-(Markdown, beside the JSON) in which Flower's behaviour stands as chaos/results/flower.json tells.
+(Markdown, next to the JSON) with Flower's behaviour from chaos/results/flower.json.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class BadEngine(InlineEngine):
 
 
 def try_kind(kind: str, aggregator: str = "mean") -> dict[str, Any]:
-    """What came of a kind of bad reply."""
+    """The outcome of a kind of bad reply."""
     rule = AGGREGATORS.parse(aggregator)
     experiment = dataclasses.replace(Experiment.from_toml(EXPERIMENT), aggregator=rule)
     if kind == TWICE:

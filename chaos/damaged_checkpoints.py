@@ -28,7 +28,7 @@ __all__ = ["WAYS", "damage_file"]
 
 WAYS = ("flip", "cut", "remove", "empty", "grow", "swap", "zero", "swap names")
 RESUMED = 50
-"""One copy in so many is resumed to its end."""
+"""One copy in this many is resumed to its end."""
 
 
 def damage_file(paths: list[Path], how: str, where: int, bit: int) -> Path:

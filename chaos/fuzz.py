@@ -4,7 +4,7 @@
     python -m chaos.fuzz bids --count 1000 --seed 0 --out chaos/results/bids.json
     python -m chaos.fuzz replay chaos/results/failures/configs-0-123.json
 
-An input is fixed by seed and number. Failures are stored beside the results, with their input. The
+An input is fixed by seed and number. Failures are stored next to the results, with their input. The
 exit code is 1 if there are any.
 """
 

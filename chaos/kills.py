@@ -39,7 +39,7 @@ LIMIT = 300.0
 
 
 def start_run(folder: Path, *more: str) -> subprocess.Popen[bytes]:
-    """``mmfl run --resume`` in a process of its own."""
+    """``mmfl run --resume`` in its own process."""
     command = [sys.executable, "-m", "mmfl", "run", str(EXPERIMENT), "--resume", "--json", "-q"]
     return subprocess.Popen(
         [*command, "--out", str(folder), *more],

@@ -45,7 +45,7 @@ class Case:
 
 
 PLACES = ("folder", "missing.toml", "loop", "dangling", "full", "data", "zero", "locked")
-"""What the sandbox has beside files that are sound. (A pipe on the command line is waited for.)"""
+"""What the sandbox has besides sound files. (A pipe on the command line is waited for.)"""
 
 PATHS = (
     *(*PLACES, "pipe"),
@@ -263,7 +263,7 @@ def _toml(tree: Table) -> bytes:
 
 
 def _read(content: bytes) -> Table:
-    """What is in a file after all; nothing, if it is no TOML any more."""
+    """What is in a file after all; nothing, if it is not TOML any more."""
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):

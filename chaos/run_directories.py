@@ -222,7 +222,7 @@ def _python(act: Callable[[], object]) -> Callable[[], None]:
 
 
 def _covered(folder: Path) -> dict[str, str]:
-    """What is covered by a hash beside the database: each file's content, or what it is."""
+    """What is covered by a hash besides the database: each file's content, or what it is."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -254,7 +254,7 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> bool:
 def case(
     number: int, seed: int, bases: Bases, where: Path, how: How = run_forked, *, resume: bool = True
 ) -> dict[str, Any]:
-    """One mutation, what came of it, and all of it if that is a failure.
+    """One mutation, its outcome, and all details if that is a failure.
 
     Args:
         number: Fixes, with the seed, what is done.

@@ -1,4 +1,4 @@
-"""Running the real command line on one case after another, each in a forked process of its own.
+"""Running the real command line on one case after another, each in its own forked process.
 
 Starting Python and torch takes seconds; forking a process that has them takes milliseconds. The
 child has its own folder (see `input_files`), limits on memory and time, and its output in files.
@@ -92,7 +92,7 @@ class Sandbox:
         self._before = _listing(folder)
 
     def run(self, case: Case) -> Outcome:
-        """The command of a case, in a process of its own."""
+        """The command of a case, in its own process."""
         from mmfl.cli import main
 
         path = self.folder / case.name

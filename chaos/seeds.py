@@ -120,7 +120,7 @@ def experiments() -> tuple[Table, ...]:
 
 
 def _names_tasks(table: Table) -> bool:
-    """Whether a part of an experiment is about tasks of its own."""
+    """Whether a part of an experiment names tasks."""
     return "tasks" in table or "tasks" in table.get("recruitment", ())
 
 

@@ -10,7 +10,7 @@ from chaos.sandbox import Outcome
 __all__ = ["GOOD", "verdict"]
 
 GOOD = ("valid", "refused")
-"""The verdicts that are no failure."""
+"""The verdicts that are not failures."""
 
 _UNREADABLE = "cannot read "
 _PLACE = re.compile(r"\b(line|row) \d+\b|\(at end of document\)")

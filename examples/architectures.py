@@ -2,11 +2,11 @@
 
 The third use in the paper's introduction. The paper argues for fairness here too, since nobody
 knows the best model before all are trained. But in the end only the best one counts, and turns for
-a hopeless model are lost. `Halving` below is the other view, as an allocator of one's own.
+a hopeless model are lost. `Halving` below is the other view, written as a custom allocator.
 
     python examples/architectures.py              # a minute on 2 cores; stored in runs/
 
-What it taught (2026-11-15, that command: seeds 0 to 2, 30 rounds, 8 of 20 clients in a round):
+Results (2026-11-15, that command: seeds 0 to 2, 30 rounds, 8 of 20 clients in a round):
 
                     narrow   wide    cnn  resnet    best model, by seed
     uniform           .736   .778   .729    .597    wide .761    wide .767  wide .805
@@ -15,7 +15,7 @@ What it taught (2026-11-15, that command: seeds 0 to 2, 30 rounds, 8 of 20 clien
     each one alone    .768   .806   .794    .651    (all turns, `tasks=(fair.task(name),)`)
 
 The fair rule spends 44% of the turns on the slow resnet and lifts it by .025, but the model that
-one would deploy loses .038, and in 2 of 3 seeds it is the wrong one. Halving's best is .014 above
+you would deploy loses .038, and in 2 of 3 seeds it is the wrong one. Halving's best is .014 above
 uniform's, with one wrong choice: the wide net left at the second cut. With three seeds neither
 difference is certain (95% intervals -.129 to +.053 and -.053 to +.081; a first trial, one seed with
 a third of the training, had the fair rule's best above uniform's). To choose a model, share evenly
@@ -36,7 +36,7 @@ from mmfl.rng import Stream
 
 @dataclass(frozen=True)
 class Halving:
-    """Clients are shared evenly among the models still in the race; twice its worse half leaves.
+    """Share clients evenly among the remaining models; drop the worse half twice.
 
     Successive halving: Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and
     Hyperparameter Optimization", AISTATS 2016.
@@ -78,7 +78,7 @@ def experiment(rounds: int) -> mmfl.Experiment:
 BEST = Quantity("best", "higher", lambda run: float(run.merit[-1].max()))
 
 
-def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+def make_variants(rounds: int) -> dict[str, mmfl.Experiment]:
     """The same experiment with three rules."""
     fair = experiment(rounds)
     return {
@@ -89,4 +89,4 @@ def compared(rounds: int) -> dict[str, mmfl.Experiment]:
 
 
 if __name__ == "__main__":
-    show("architectures", compared, rounds=30, seeds=3, quantities=[BEST])
+    show("architectures", make_variants, rounds=30, seeds=3, quantities=[BEST])

@@ -19,7 +19,7 @@ def show(
     seeds: int,
     quantities: Sequence[Quantity] = OVERALL,
 ) -> None:
-    """Compare experiments over seeds, and print who did how well with how many turns.
+    """Compare experiments over seeds, and print the results and each task's number of turns.
 
     Args:
         name: The runs are stored in runs/NAME-ROUNDS-rounds.

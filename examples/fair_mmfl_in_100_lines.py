@@ -91,7 +91,7 @@ def fed_fair_mmfl(tasks: list[Task], alpha: float) -> Iterator[tuple[np.ndarray,
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)  # so small are these models
+    torch.set_num_threads(1)  # more threads do not help such small models
     alpha = float(sys.argv[1] if sys.argv[1:] else 3)
     tasks = [make_task("easy", 3, 0.8), make_task("medium", 6, 1.3), make_task("hard", 12, 1.6)]
     for t, (scores, clients) in enumerate(fed_fair_mmfl(tasks, alpha), start=1):

@@ -8,7 +8,7 @@ a table, the next a quarter, and so on; only four of the eight have both tables.
     pip install -e '.[examples]'
     python examples/hospitals.py                  # 20 seconds on 2 cores; stored in runs/
 
-What it taught (2026-11-15, that command: seeds 0 to 4, 30 rounds, 4 of 8 hospitals in a round):
+Results (2026-11-15, that command: seeds 0 to 4, 30 rounds, 4 of 8 hospitals in a round):
 
                               cancer     diabetes         mean    turns cancer : diabetes
     uniform               .941 ±.015   .499 ±.010   .720 ±.007           279 : 321
@@ -17,7 +17,7 @@ What it taught (2026-11-15, that command: seeds 0 to 4, 30 rounds, 4 of 8 hospit
 
 Here fairness by error does harm: linear models on the pooled tables get .98 and .49, so diabetes is
 at its ceiling and what is left of its error is noise that no client can train away, yet the rule
-takes it for need. Cancer loses .037 to it, and diabetes gains nothing: uniform has the better mean
+treats it as need. Cancer loses .037, and diabetes gains nothing: uniform has the better mean
 in all 5 seeds (by .013 to .035, 95% interval). Targets that can be reached (`score = "distance"`,
 here those pooled results) give cancer its clients back, but the server keeps only 50 diabetes
 patients to measure with: in seed 0 they take .49 for reached by round 6, and from then on only the
@@ -40,7 +40,7 @@ from mmfl.allocate import Uniform
 from mmfl.objectives import Distance
 
 
-def shared_out(x: Any, y: Any, hospitals: list[int]) -> dict[str, Any]:
+def share_out(x: Any, y: Any, hospitals: list[int]) -> dict[str, Any]:
     """A quarter of a table for the test; of the rest, each hospital has half of the one before."""
     order = np.random.default_rng(0).permutation(len(y))
     test, train = np.split(order, [len(y) // 4])
@@ -55,13 +55,13 @@ def shared_out(x: Any, y: Any, hospitals: list[int]) -> dict[str, Any]:
 def cancer() -> dict[str, Any]:
     """Is the tumour benign? 569 patients, 30 measurements."""
     x, y = load_breast_cancer(return_X_y=True)
-    return shared_out(x, y, hospitals=[0, 1, 2, 3, 4, 5])
+    return share_out(x, y, hospitals=[0, 1, 2, 3, 4, 5])
 
 
 def diabetes() -> dict[str, Any]:
     """How far has it progressed after a year? 442 patients, 10 measurements, a real target."""
     x, y = load_diabetes(return_X_y=True)
-    return shared_out(x, (y - y.mean()) / y.std(), hospitals=[0, 1, 2, 3, 6, 7])
+    return share_out(x, (y - y.mean()) / y.std(), hospitals=[0, 1, 2, 3, 6, 7])
 
 
 def experiment(rounds: int) -> mmfl.Experiment:
@@ -84,7 +84,7 @@ def experiment(rounds: int) -> mmfl.Experiment:
     )
 
 
-def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+def make_variants(rounds: int) -> dict[str, mmfl.Experiment]:
     """The same experiment with two rules, and one of them with two scores."""
     fair = experiment(rounds)
     return {
@@ -95,4 +95,4 @@ def compared(rounds: int) -> dict[str, mmfl.Experiment]:
 
 
 if __name__ == "__main__":
-    show("hospitals", compared, rounds=30, seeds=5)
+    show("hospitals", make_variants, rounds=30, seeds=5)

@@ -3,12 +3,12 @@
 The wearables of the paper's introduction, with real recordings: seglearn's 140 series of 6 channels
 (acceleration and rotation), in which 10 people do 7 shoulder exercises with either arm (Burns et
 al., arXiv:1802.01489). A person is a client, and each model sees windows of 2 seconds. The test is
-the last quarter of every recording, so it asks: does it know these people later, not strangers?
+the last quarter of every recording, so it measures how well a model knows the same people later.
 
     pip install -e '.[examples]'
     python examples/wearables.py                  # half a minute on 2 cores; stored in runs/
 
-What it taught (2026-11-15, that command: seeds 0 to 4, 50 rounds, 4 of 10 watches in a round):
+Results (2026-11-15, that command: seeds 0 to 4, 50 rounds, 4 of 10 watches in a round):
 
                 exercise          arm         mean    turns exercise : arm
     uniform    .808 ±.013   .992 ±.004   .900 ±.007           515 : 485
@@ -66,11 +66,11 @@ def experiment(rounds: int) -> mmfl.Experiment:
     )
 
 
-def compared(rounds: int) -> dict[str, mmfl.Experiment]:
+def make_variants(rounds: int) -> dict[str, mmfl.Experiment]:
     """The same experiment with two rules."""
     fair = experiment(rounds)
     return {"uniform": replace(fair, allocator=Uniform()), "fed_fair": fair}
 
 
 if __name__ == "__main__":
-    show("wearables", compared, rounds=50, seeds=5)
+    show("wearables", make_variants, rounds=50, seeds=5)

@@ -19,7 +19,7 @@ HOUSE = Path(__file__).resolve().parent.parent
 
 
 def arguments(doc: str | None, script: str) -> argparse.ArgumentParser:
-    """A parser that shows a module's text as it is, with --out: by default results/ beside it."""
+    """A parser that shows a module's text as it is, with --out: by default results/ next to it."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -46,6 +46,6 @@ def test_an_example_prints_its_tables(name, tmp_path):
 def test_what_an_example_taught_is_dated():
     for name in NEEDS:
         text = (EXAMPLES / f"{name}.py").read_text()
-        assert re.search(r"What it taught \(20\d\d-\d\d-\d\d, .*seeds 0 to \d", text)
+        assert re.search(r"Results \(20\d\d-\d\d-\d\d, .*seeds 0 to \d", text)
         assert len(text.splitlines()) < 120
         assert f"({name}.py)" in (EXAMPLES / "README.md").read_text()

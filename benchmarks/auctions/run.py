@@ -7,7 +7,7 @@ stable argsort; they are not measured here.
 
 Interleaved: in every repeat the argsort and each auction take a turn, so that a noisy moment of the
 machine hits all of them. Reported are medians, the spread, the median of the ratios within a
-repeat, and the peak of memory above the table itself (in a process of its own).
+repeat, and the peak of memory above the table itself (in a separate process).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def memory(n: int, tasks: int) -> dict[str, float]:
 
 
 def csv_seconds(n: int, tasks: int) -> dict[str, float]:
-    """Reading a CSV file of so many clients, beside reading its bytes."""
+    """Reading a CSV file of this many clients, compared with reading its bytes."""
     bids = np.round(table(n, tasks, False), 6)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bids.csv"

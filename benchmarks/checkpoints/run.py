@@ -1,4 +1,4 @@
-"""What a checkpoint costs: beside a bare write of the same bytes, and as a share of training.
+"""What a checkpoint costs: compared with a bare write, and as a share of training.
 
     make bench-checkpoints
 
@@ -39,7 +39,7 @@ def bare(path: Path, content: bytes) -> None:
 
 
 def states(sizes: list[int], count: int) -> list[State]:
-    """So many states of models with so many weights, each with new weights and some turns."""
+    """`count` states of models of these sizes, each with new weights and some turns."""
     rng = np.random.default_rng(0)
     layouts = {f"task-{n}": Layout((("w", (size,)),)) for n, size in enumerate(sizes)}
     zero = {
@@ -59,7 +59,7 @@ def states(sizes: list[int], count: int) -> list[State]:
     return found
 
 
-def compared(sizes: list[int], repeats: int, where: Path) -> dict[str, Any]:
+def compare_writes(sizes: list[int], repeats: int, where: Path) -> dict[str, Any]:
     """Checkpoints and bare writes, one after the other."""
     vault, ours, theirs, written = CheckpointStore(where / "checkpoints", keep=3), [], [], 0
     for state in states(sizes, repeats + 1):
@@ -104,7 +104,7 @@ def main() -> None:
     found = {}
     for name, sizes in SIZES.items():
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-            found[name] = compared(sizes, given.repeats, Path(folder))
+            found[name] = compare_writes(sizes, given.repeats, Path(folder))
         print(name, found[name], flush=True)
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         run = real(Path(folder), given.rounds)

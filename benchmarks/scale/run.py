@@ -2,7 +2,7 @@
 
     make bench-scale
 
-Each measurement is a process of its own. Interleaved: in every repeat each crowd takes a turn, the
+Each measurement is a separate process. Interleaved: in every repeat each crowd takes a turn, the
 small and the large one next to each other and in changing order; a ratio is taken within a repeat,
 so that a slow minute of the machine hits both sides of it. A run's time is its median round, the
 first one left out. Memory is the peak of the coordinator, and of its workers added up.

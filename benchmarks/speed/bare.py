@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
-    parser.add_argument("--clients", type=int, help="only so many, where a round takes minutes")
+    parser.add_argument("--clients", type=int, help="only this many, where a round takes minutes")
     parser.add_argument("--variant", help="only this one")
     parser.add_argument("--share", type=int, help="be one of the processes")
     given = parser.parse_args()

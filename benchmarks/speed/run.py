@@ -2,7 +2,7 @@
 
     make bench-speed
 
-Every repeat runs all contenders one after the other, each in processes of its own, in an order that
+Every repeat runs all contenders one after the other, each in its own processes, in an order that
 moves on from repeat to repeat; a ratio is taken within a repeat, so that a slow minute of the
 machine hits both sides of it. Reported: medians over the repeats, lowest and highest.
 """

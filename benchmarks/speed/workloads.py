@@ -21,7 +21,7 @@ __all__ = ["WORKLOADS", "Workload"]
 
 @dataclass(frozen=True)
 class Workload:
-    """One model, trained by so many clients a round, each on its own examples.
+    """One model, trained by several clients a round, each on its own examples.
 
     Attributes:
         name: "A", "B", "R", or "F": a small first round, to see how long it takes to get there.

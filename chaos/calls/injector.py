@@ -14,7 +14,7 @@ into a log if asked, and at the n-th call does what `how` says:
     ahead, back          the clock jumps by a day, for good
     kill                 SIGKILL, in place of the call
 
-As a script it runs a module of ours with an injector in it:
+As a script it runs an mmfl module with an injector in it:
 ``python injector.py N HOW LOG PATH MODULE ARGUMENTS`` (PATH is `sys.path` as JSON).
 """
 

@@ -13,8 +13,8 @@ Finished cases are kept in `--journal`; the same command on the same commit cont
 
 The promises:
 1. The command ends by itself, without a traceback. Exit code 0 means the undisturbed result, to the
-   bit; exit code 2 (for a comparison also 1) comes with one sentence. Nothing else is said but
-   warnings of ours.
+   bit; exit code 2 (for a comparison also 1) comes with one sentence. Nothing else is printed but
+   mmfl's warnings.
 2. Nothing is left behind: no process, no temporary file.
 3. Nothing is lost: the same command, undisturbed, then ends well, with the undisturbed result, and
    leaves no unfinished file. `mmfl verify` agrees.

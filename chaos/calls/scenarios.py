@@ -123,7 +123,7 @@ class Outcome:
 def run_command(
     scenario: Scenario, folder: Path, number: int = 0, how: str = "", log: str = ""
 ) -> Outcome:
-    """Run a scenario's command in a process of its own, in `folder`, whose results are in `out`."""
+    """Run a scenario's command in its own process, in `folder`, whose results are in `out`."""
     temporary = folder / "temporary"
     temporary.mkdir(exist_ok=True)
     names = [folder / "stdout", folder / "stderr"]

@@ -1,6 +1,6 @@
 """The client of `flower_faults.py`, and the bad replies it can give.
 
-Client `BAD` gives them, in every round; the others train honestly. A module of its own, so that Ray
+Client `BAD` gives them, in every round; the others train honestly. A separate module, so that Ray
 sends it to the actors by name.
 """
 

@@ -1,4 +1,4 @@
-"""What Flower's strategies do with bad client replies, each kind in a simulation of its own.
+"""What Flower's strategies do with bad client replies, each kind in its own simulation.
 
 .venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json
 
@@ -233,7 +233,7 @@ def simulate(strategy_name: str, kind: str, path: Path) -> None:
 
 
 def run(strategy_name: str, kind: str) -> dict[str, Any]:
-    """One simulation in a process of its own, stopped when it takes too long."""
+    """One simulation in its own process, stopped when it takes too long."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "told.json"

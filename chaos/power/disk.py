@@ -348,7 +348,7 @@ def content(
             not possible, the nearest that is counts.
         sector: The bytes of a sector.
         ordered: Whether a length never grows ahead of its data.
-        rest: What is in so many bytes that were never written.
+        rest: The content of bytes that were never written.
     """
     size = len(versions[length].body)
     base = versions[0].body

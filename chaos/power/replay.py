@@ -1,6 +1,6 @@
 """Replaying: a state is written to a folder, the run in it resumed, and its end compared.
 
-Each state is resumed in a forked process of its own: starting Python and torch takes seconds, a
+Each state is resumed in its own forked process: starting Python and torch takes seconds, a
 fork of a process that has them takes milliseconds.
 """
 
@@ -134,7 +134,7 @@ def _different(known: dict[str, Any], facts: dict[str, Any]) -> list[str]:
 
 
 class Pool:
-    """So many forked processes at once, each with one state.
+    """Several forked processes at once, each with one state.
 
     Args:
         folder: For their folders and answers.

@@ -3,7 +3,7 @@
     python -m chaos.power.run --states 2500 --seed 0 --out chaos/results/power.json
     python -m chaos.power.run --seed 0 --replay 1234
 
-See the README beside this file.
+See the README next to this file.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from chaos.power.scenarios import SCENARIOS, Scenario
 __all__ = ["Recording", "Tried", "attempts", "prepare", "replay"]
 
 AGAIN = 12
-"""So many states are resumed under the recorder: their power is cut a second time."""
+"""How many states are resumed under the recorder: their power is cut a second time."""
 
 PATIENCE = 30
-"""The search for new states ends after so many attempts for each."""
+"""The search for new states ends after this many attempts for each."""
 
 SYNCS = (Kind.SYNC, Kind.SYNC_DATA, Kind.SYNC_ALL)
 
@@ -152,7 +152,7 @@ def attempts(recordings: Sequence[Recording], seed: str) -> Iterator[tuple[int, 
 def states(
     recordings: Sequence[Recording], seed: int, limit: int
 ) -> Iterator[tuple[int, Recording, State]]:
-    """So many attempts, numbered; what `--replay` names is found again by its number."""
+    """At most `limit` attempts, numbered; `--replay` finds a state again by its number."""
     for number, (which, choice) in enumerate(islice(attempts(recordings, f"{seed}"), limit)):
         yield number, recordings[which], build(recordings[which].history, choice)
 
@@ -166,7 +166,7 @@ def replay(
     processes: int = 2,
     keep: Path | None = None,
 ) -> dict[str, Any]:
-    """Resume `wanted` different states; what came of them."""
+    """Resume `wanted` different states, and return the outcomes."""
     tried: dict[tuple[str, str, bool], Tried] = {}
     answers: dict[int, dict[str, Any]] = {}
     (where / "replays").mkdir()

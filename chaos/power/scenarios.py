@@ -74,7 +74,7 @@ class Scenario:
     Attributes:
         name: Of the run.
         parts: The processes that run it, one after another.
-        every: A checkpoint after every so many rounds.
+        every: The number of rounds between checkpoints.
         keep: How many checkpoints are kept.
         more: More lines of the experiment.
         reader: Whether another connection reads the database while the run finishes.
@@ -94,7 +94,7 @@ class Scenario:
     promised: int = 0
 
     def toml(self, rounds: int) -> str:
-        """The experiment, with so many rounds."""
+        """The experiment, with this many rounds."""
         return _TOML.format(rounds=rounds, every=self.every, keep=self.keep, more=self.more)
 
     @property

@@ -218,7 +218,7 @@ static int copied(int fd, int other) {
     pthread_mutex_unlock(&lock); \
     return done
 
-/* Another descriptor put in the place of one of ours closes it. */
+/* Another descriptor put in the place of a recorded one closes it. */
 static void replaced(int fd, int by) {
     if (ours(fd) && fd != by) {
         pthread_mutex_lock(&lock);

@@ -1,4 +1,4 @@
-"""The convergence bounds beside what they bound: results/convergence.md and a picture.
+"""The convergence bounds, compared with what they bound: results/convergence.md and a picture.
 
     make experiment-convergence
     python -m experiments.convergence.run [--seeds 0-19] [--workers 2] [--quick] [--out FOLDER]
@@ -48,7 +48,7 @@ EQUAL, UNEQUAL = (3,) * 5, (2, 3, 5, 8, 12)
 MORE, UNEQUAL_MORE = (12,) * 5, (4, 6, 10, 16, 24)
 WHOLE = 1 << 20  # a batch is the whole shard
 EVEN = 1 + 1e-6  # a quotient of 1, with rounding errors of float32
-REPEATED = {"alone": 10}  # so many times the seeds, where there is nothing but noise
+REPEATED = {"alone": 10}  # this many times the seeds, where there is nothing but noise
 
 
 Points = tuple[tuple[float, ...], ...]
@@ -65,14 +65,14 @@ def on_a_line(a: float, start: float, curvature: float) -> Quadratic:
 
 
 def quadratic(name: str, sizes: Sequence[int], spread: float) -> Quadratic:
-    """Clients' points around centres of their own; begun away from the optimum."""
+    """Each client's points around its own centre; the start is away from the optimum."""
     rng = stream(0, "laboratory", name)
     clients = tuple(points(rng.normal(rng.normal(size=3), spread, size=(n, 3))) for n in sizes)
     return Quadratic(clients=clients, start=(2.0, -2.0, 2.0), curvature=(1.0, 0.5, 0.25))
 
 
 def logistic(name: str, sizes: Sequence[int], strength: float) -> Logistic:
-    """Each client's labels follow a rule of its own, the more strictly the greater `strength`."""
+    """Each client's labels follow its own rule, the more strictly the greater `strength`."""
     rng = stream(0, "laboratory", name)
     common, clients = rng.normal(size=4), []
     for n in sizes:

@@ -3,8 +3,8 @@
     make experiment-exp5
     python -m experiments.exp5.run [--runs FOLDER] [--out FOLDER]
 
-Runs `mmfl auction compare` on the two markets beside this file, reads what it wrote, runs the wider
-grids that the claims need, and writes into results/. About a minute.
+Runs `mmfl auction compare` on the two markets next to this file, reads what it wrote, runs the
+wider grids that the claims need, and writes into results/. About a minute.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ Runs = dict[tuple[str, int], Outcomes]
 
 
 def compare(key: str, seeds: int, folder: Path, out: Path) -> Outcomes:
-    """The auctions of one market with so many seeds: `mmfl auction compare`, and its figure."""
+    """The auctions of one market with this many seeds: `mmfl auction compare`, and its figure."""
     stored = folder / f"{key}-{seeds}.json"
     file, figure = (os.path.relpath(p, HOUSE) for p in (stored, out / f"{key}-{seeds}.png"))
     market = f"experiments/exp5/exp5-{key}.toml"

@@ -7,7 +7,7 @@
 `dropouts`: faults.toml as it is (30% dropouts, and stragglers against a deadline) and
 the same without faults, for three allocation rules. `attacks`: one client in five sends its updates
 for one model the other way round and too large, for five aggregators; turns are those that the
-allocator gave, whatever came of them.
+allocator gave, whatever their outcome.
 
 Each writes NAME.md and NAME.json. Finished runs are kept in the folder of runs.
 """
@@ -46,7 +46,7 @@ ATTACKED, EVERY, FACTOR = "fashion", 5, 3.0
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What a run's directory tells beside its curves.
+    """What a run's directory tells besides its curves.
 
     Attributes:
         curves: With the turns that each task was given, not only those that were accepted.

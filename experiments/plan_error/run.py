@@ -1,4 +1,4 @@
-"""How wrong plans are: predictions beside runs that were really trained.
+"""How wrong plans are: predictions compared with trained runs.
 
     make experiment-plan_error
     python -m experiments.plan_error.run [--seeds 0-4] [--draws 50] [--runs FOLDER] [--out FOLDER]
@@ -7,7 +7,7 @@ Two settings on embedded data: first_run.toml with alphas 1, 2, 3 and 5, and
 recruited.toml with the same alphas at budget 6 and with alpha 3 at budgets 3 and 12.
 Each is planned from the curves of its runs with alpha 1 (and budget 6) alone; the others are held
 out, and compared with what was planned for them. A third set of runs, with 3, 6 and 12 active
-clients and seeds of its own, tells how much more a round with more clients is worth (beta).
+clients and with its own seeds, tells how much more a round with more clients is worth (beta).
 
 Writes plan_error.md and plan_error.json. Finished runs are kept in the folder of runs.
 """

@@ -1,4 +1,4 @@
-"""The tables of the plan error: what was planned beside what was measured."""
+"""The tables of the plan error: what was planned, compared with what was measured."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Stream(np.random.Generator):
         self._key = key
 
     def child(self, *path: Word) -> Stream:
-        """A stream of its own below this one's address; consumes nothing of this one."""
+        """An independent stream below this one's address; consumes nothing of this one."""
         return Stream(_key(self._key.tobytes(), path))
 
     def at(self, ids: npt.ArrayLike) -> npt.NDArray[np.float64]:

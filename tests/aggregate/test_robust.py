@@ -69,7 +69,7 @@ def test_multi_krum_chooses_no_bad_one(n, seed, shift):
     values, updates = crowd(n - bad, bad, seed, shift)
     krum = MultiKrum(bad=0.49)
     f = min(int(0.49 * n), bad)
-    chosen = krum.chosen([u.delta.flat for u in updates])
+    chosen = krum.choose([u.delta.flat for u in updates])
     assert len(chosen) == n - f
     kept = [updates[k].address.client for k in chosen]
     if f == bad:
@@ -81,7 +81,7 @@ def test_multi_krum_of_identical_updates_and_of_few():
     same = [update(k, np.ones(SIZE)) for k in range(6)]
     assert np.allclose(step(MultiKrum(), same), 1)
     for n in (1, 2, 3):
-        assert len(MultiKrum().chosen([u.delta.flat for u in same[:n]])) == n
+        assert len(MultiKrum().choose([u.delta.flat for u in same[:n]])) == n
 
 
 @given(st.integers(1, 9), st.integers(0, 9), st.floats(0.01, 100), *crowds)

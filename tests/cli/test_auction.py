@@ -290,7 +290,7 @@ def test_the_auction_of_an_experiment_is_held_without_training(auction, small_to
     assert (data["mechanism"], data["budget"]) == ("budget_fair", 3.0)
     assert list(data["tasks"]) == ["dense", "image"]
     experiment = Experiment.load("fair.toml")
-    bids = experiment.recruitment.asked(["dense", "image"], range(10), experiment.seed)
+    bids = experiment.recruitment.collect_bids(["dense", "image"], range(10), experiment.seed)
     assert data["spent"] == near(budget_fair(bids, 3.0).spent)
     more = json.loads(auction("run", "fair.toml", "--json", "-b", "4", "--payment", "share"))
     assert more["spent"] == near(budget_fair(bids, 4.0, payment="share").spent)

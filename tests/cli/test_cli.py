@@ -189,7 +189,7 @@ MISTAKES = {
         "task 'dense': its model must give 3 outputs per example, got shape (2, 4)",
     ),
     "cnn on a table": (["--set", "tasks.dense.model.kind=cnn"], "a cnn needs images of at least 4"),
-    "nobody active": (["--set", "clients.active=0.01"], "leaves nobody active"),
+    "nobody active": (["--set", "clients.active=0.01"], "leaves no client active"),
     "broken set": (["--set", "rounds"], "--set: must be a.b=c, got 'rounds'"),
 }
 

@@ -170,7 +170,7 @@ def test_edited_code_is_warned_of_and_its_old_results_are_kept(compare, monkeypa
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         code, _, err = compare(*own)
-    changed = "the code of edited_metric has changed since 1 finished run, which is kept"
+    changed = "the code of edited_metric has changed since 1 run finished"
     advice = "to run the new code, choose another folder (--out)"
     assert (code, err) == (0, f"mmfl: warning: 'runs/a-compare': {changed}; {advice}\n")
     monkeypatch.delitem(sys.modules, "edited_metric")

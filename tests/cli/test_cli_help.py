@@ -133,7 +133,7 @@ def test_the_command_line_names_the_option_that_the_library_does_not(call):
 def test_a_folder_with_a_run_can_be_resumed_instead(call):
     Path("e.toml").write_text(EXPERIMENT)
     assert call("run", "e.toml", "--out", "run", "-q")[0] == 0
-    advice = "'run' already exists; choose another folder{}, or continue that run with {}"
+    advice = "'run' already exists; choose another folder{}, or resume that run with {}"
     code, _, err = call("run", "e.toml", "--out", "run")
     assert (code, err) == (2, f"mmfl: {advice.format(' (--out)', '--resume')}\n")
     with pytest.raises(StoreError) as caught:

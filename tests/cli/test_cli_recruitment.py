@@ -51,7 +51,7 @@ def test_a_task_without_clients_stops_the_run_or_is_warned_of(call, config):
     code, out, err = call("run", config, "--out", "out")
     assert (code, out) == (2, "")
     assert err.startswith(
-        "mmfl: the auction found no client that could train task 'image': nobody is"
+        "mmfl: the auction recruited no client that can train task 'image': nobody is"
     )
     assert err.count("\n") == 1
     assert not Path("out").exists()
@@ -61,7 +61,8 @@ def test_a_task_without_clients_stops_the_run_or_is_warned_of(call, config):
         code, out, err = call("run", config, "--out", "out", *leave)
     assert code == 0
     assert err == (
-        "mmfl: warning: the auction recruited nobody who could train image: left out, not trained\n"
+        "mmfl: warning: the auction recruited no client that can train image; "
+        "left out of training\n"
     )
     assert "never trained" in out
 

@@ -31,6 +31,20 @@ def test_a_task_is_not_called_like_a_column_of_the_tables(call, config, name):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--engine", "ray"], "--engine: unknown engine 'ray'; known: inline, local"),
+        (["--engine", "x", "--set", "engine.kind=ray"], "--set: engine.kind: unknown engine 'ray'"),
+        (["--engine", "ray", "--set", "rounds=0"], "--set: rounds must be"),
+    ],
+)
+def test_a_mistake_in_the_engine_names_its_option(call, config, options, sentence):
+    code, out, err = call("run", str(config), *options)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"mmfl: {sentence}")
+
+
 def test_a_comparison_into_a_file_is_refused_at_once(call, config):
     Path("file").write_text("mine")
     assert call("compare", config, "--seeds", "0-1", "--out", "file") == (

@@ -185,6 +185,6 @@ def test_a_folder_of_the_users_is_one_sentence_and_left_alone(call, small_toml):
     mine.write_text(f"# my comment\n{small_toml}")
     code, out, err = call("run", mine, "--out", "mine", "--resume")
     assert (code, out) == (2, "")
-    assert err == "mmfl: 'mine' does not contain a run (it has no run.sqlite)\n"
+    assert err == "mmfl: 'mine' is not a run directory (it has no run.sqlite)\n"
     assert list(Path("mine").iterdir()) == [mine]
     assert mine.read_text() == f"# my comment\n{small_toml}"

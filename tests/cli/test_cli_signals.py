@@ -38,7 +38,7 @@ RUN = (
     STORM
     + """
 from mmfl.cli import main
-from mmfl.cli.views.progress import View
+from mmfl.cli.views.progress import ProgressView
 from mmfl.runs.checkpoints import CheckpointStore
 from mmfl.runs.store import RunStore
 
@@ -46,10 +46,10 @@ def show(self, record):
     if record.round == 2:
         storm()
 
-View.show = show
+ProgressView.show = show
 storm_before(CheckpointStore, "save")
 storm_before(RunStore, "seal")
-storm_before(View, "__exit__")
+storm_before(ProgressView, "__exit__")
 atexit.register(storm)
 main()
 """

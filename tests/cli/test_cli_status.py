@@ -43,7 +43,7 @@ def test_the_exit_codes_are_those_of_the_help(call, small):
     [
         ("nowhere", "'nowhere' does not exist"),
         ("file", "'file' is a file, not a run directory"),
-        ("empty", "'empty' does not contain a run (it has no run.sqlite)"),
+        ("empty", "'empty' is not a run directory (it has no run.sqlite)"),
     ],
 )
 @pytest.mark.parametrize("command", ["status", "verify"])

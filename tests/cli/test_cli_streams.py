@@ -91,7 +91,7 @@ def test_a_task_that_cannot_name_a_file_is_refused_before_training(command):
     done = mmfl(command[0], "ü.toml", *command[1:], **ASCII)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode().endswith(
-        "task 'ä' cannot be a file name here, because the locale's encoding is ascii; set "
+        "task 'ä' cannot be used as a file name here, because the locale's encoding is ascii; set "
         "PYTHONUTF8=1, or rename the task\n"
     )
     assert done.stderr.count(b"\n") == 1

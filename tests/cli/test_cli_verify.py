@@ -40,7 +40,7 @@ def test_what_is_damaged_is_named_with_exit_code_1(call, small, run):
     bad = [line for line in out.splitlines() if not line.endswith(": ok")]
     assert bad == [
         "run: run.sqlite: damaged: round 2 does not match its hash",
-        "run: models/dense.safetensors: damaged: is missing",
+        "run: models/dense.safetensors: damaged: missing",
     ]
     code, out, err = call("verify", "other", run, "--json")
     assert (code, err) == (1, "")

@@ -161,7 +161,7 @@ MISTAKES = [
     ),
     (
         ("--run", "x", "--difficulty", "a=1,b=1"),
-        "--difficulty and runs both say how hard tasks are; give one of them",
+        "--difficulty and --run cannot be used together: both say how hard the tasks are",
     ),
     (("--figure", "x.gif"), "a figure's file must end in .png, .svg or .pdf, got 'x.gif'"),
     (("--set", "rounds=0"), "--set: rounds must be greater than or equal to 1, got 0"),

@@ -216,7 +216,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "out/x/seed-1").mkdir()
     (tmp_path / "out/x/seed-1/thesis.txt").touch()
     message = one_line(StoreError, lambda: Comparison({"x": made()}, [1], "out"))
-    assert "does not contain a run" in message
+    assert "is not a run directory" in message
     (tmp_path / "file").touch()
     message = one_line(InputError, lambda: compare({"x": made()}, [0], "file"))
     assert message == "'file' is a file; choose a folder for the runs"
@@ -338,7 +338,7 @@ def test_a_run_on_other_data_is_refused_and_left_alone(tmp_path):
     before = snapshot(Path("out"))
     np.savez(tmp_path / "own.npz", x_train=x + 1, y_train=y, x_test=x, y_test=y)
     message = one_line(StoreError, lambda: Comparison({"x": one}, [0], "out", data_dir=tmp_path))
-    assert "'out/x/seed-0' holds a run on other data than task 'a' has now" in message
+    assert "'out/x/seed-0' holds a run that used other data for task 'a'; choose" in message
     assert snapshot(Path("out")) == before
 
 

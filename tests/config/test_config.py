@@ -310,7 +310,7 @@ def test_set_adds_parameters_to_a_bare_kind() -> None:
         ("tasks.2.lr=5", "tasks has no '2'; known: fashion, letters"),
         ("tasks.-1.lr=5", "tasks has no '-1'"),
         ("tasks.².lr=5", "tasks has no '²'"),
-        ("tasks.fashion=5", "must name a key of the item, too"),
+        ("tasks.fashion=5", "must also name a key of the item"),
         ("words.a.lr=5", "words"),
     ],
 )

@@ -12,13 +12,13 @@ CLIENTS = "faults.clients=[{%s}]"
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ("faults.dropout=1.5", ["faults.dropout must be a chance in [0, 1]", "got 1.5"]),
+        ("faults.dropout=1.5", ["faults.dropout must be a probability in [0, 1]", "got 1.5"]),
         ("faults.dropout=-1", ["faults.dropout", "got -1"]),
         ("faults.dropout=true", ["faults.dropout", "got True"]),
         ("faults.dropout=nan", ["faults.dropout", "got nan"]),
         ("faults.dropout=[]", ["faults.dropout", "got []"]),
         ("faults.dropout=[0.5,2]", ["faults.dropout", "got [0.5, 2]"]),
-        ("faults.dropout=[0.5,0.5]", ["faults.dropout", "one chance per client (4)", "got 2"]),
+        ("faults.dropout=[0.5,0.5]", ["faults.dropout", "one probability per client (4)", "got 2"]),
         ("faults.deadline=5.0", ["faults: deadline needs a speed"]),
         ("faults.jitter=0.5", ["faults: jitter needs a speed"]),
         ("faults={deadline=0.0,speed=1.0}", ["faults.deadline", "greater than 0", "got 0"]),
@@ -74,7 +74,7 @@ def test_mistakes_are_one_sentence(change: str, parts: list[str]) -> None:
 def test_a_replay_of_another_task_needs_another_task() -> None:
     change = CLIENTS % "does='replayed_task',share=1.0"
     assert made(change, text=LEAST + SECOND_TASK).faults is not None
-    assert "needs two tasks" in refused(change)
+    assert "needs at least two tasks" in refused(change)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.allocate import ALLOCATORS
 from mmfl.faults import SPEEDS, Faults
-from mmfl.faults.speeds import Constant, LogNormal, UniformSpeed
+from mmfl.faults.speeds import ConstantSpeed, LogNormal, UniformSpeed
 from mmfl.rng import stream
 from support.crowd import TASKS, mock, play, step
 
@@ -91,7 +91,7 @@ def test_virtual_time_is_examples_over_speed_and_who_needs_longer_than_the_deadl
 
 RATES = st.floats(0.1, 100)
 SPEED = st.one_of(
-    st.builds(Constant, RATES),
+    st.builds(ConstantSpeed, RATES),
     st.builds(LogNormal, RATES, st.floats(0, 200)),
     st.builds(lambda low, more: UniformSpeed(low, low + more), RATES, RATES),
     st.lists(RATES, min_size=12, max_size=12),

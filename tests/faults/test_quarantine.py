@@ -45,7 +45,7 @@ def test_strikes_in_a_row_lead_to_quarantine_and_an_accepted_update_wipes_them_o
     assert rule.after(3, offenders, [1], []) == {0: (2, 0)}, "a round without a turn is no news"
     offenders = rule.after(3, offenders, [1], [failure(0)])
     assert offenders == {0: (0, 5)}
-    assert [rule.away(t, offenders).tolist() for t in (4, 5, 6)] == [[0], [0], []]
+    assert [rule.find_excluded(t, offenders).tolist() for t in (4, 5, 6)] == [[0], [0], []]
     assert rule.after(5, rule.after(4, offenders, [], []), [], []) == {0: (0, 5)}
     assert rule.after(6, offenders, [], []) == {}
     assert rule.after(6, offenders, [], [failure(0)]) == {0: (1, 0)}
@@ -54,7 +54,7 @@ def test_strikes_in_a_row_lead_to_quarantine_and_an_accepted_update_wipes_them_o
 def test_without_a_number_of_rounds_it_is_for_ever():
     offenders = Quarantine(strikes=1).after(9, {}, [], [failure(4)])
     assert offenders == {4: (0, FOR_EVER)}
-    assert Quarantine.away(10**9, offenders).tolist() == [4]
+    assert Quarantine.find_excluded(10**9, offenders).tolist() == [4]
 
 
 @pytest.mark.parametrize("reason", ["dropout", "late", "worker", "raised", "duplicate"])

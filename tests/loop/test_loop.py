@@ -86,7 +86,9 @@ def test_nobody_who_holds_data_or_nobody_active_is_one_sentence():
     with pytest.raises(InputError, match="no client holds data for any task"):
         play(mock(table=np.zeros((12, 3), int)))
     clients = dataclasses.replace(experiment().clients, active=0.01)
-    with pytest.raises(InputError, match=r"clients.active = 0.01 of 12 clients .* nobody active"):
+    with pytest.raises(
+        InputError, match=r"clients.active = 0.01 of 12 clients .* no client active"
+    ):
         play(mock(changes={"clients": clients}))
 
 

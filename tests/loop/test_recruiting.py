@@ -18,7 +18,7 @@ from mmfl.experiment import RecruitmentSettings
 from mmfl.loop import recruit
 from mmfl.market import BudgetFair, GMMFair, MaxMinFair, Recruitment, ValueThreshold, max_min_fair
 from mmfl.market.bids_io import Csv, UniformBids
-from support.bidders import asked, hired
+from support.bidders import hired, write_bids
 from support.crowd import TASKS, experiment, mock, play, step
 from support.helpers import one_line
 
@@ -39,7 +39,7 @@ def turns(engine) -> set[tuple[int, str]]:
 
 
 def test_only_winners_that_hold_data_train():
-    bids = asked([[0, 0.1, 0.2, 0.1], [3, 0.1, 0.1, ""], [5, "", 0.3, 0.1], [7, 9, 9, 9]])
+    bids = write_bids([[0, 0.1, 0.2, 0.1], [3, 0.1, 0.1, ""], [5, "", 0.3, 0.1], [7, 9, 9, 9]])
     table = np.full((12, 3), 5)
     table[0, 1] = 0  # client 0 wins task b, and holds nothing of it
     engine = hired(RecruitmentSettings(BudgetFair(3.0), bids), table=table)
@@ -52,7 +52,7 @@ def test_only_winners_that_hold_data_train():
 
 
 def test_the_active_rate_is_of_those_that_may_train():
-    bids = asked([[i, 0.1, 0.1, 0.1] for i in range(8)])
+    bids = write_bids([[i, 0.1, 0.1, 0.1] for i in range(8)])
     clients = dataclasses.replace(experiment().clients, active=0.5)
     settings = RecruitmentSettings(ValueThreshold(1.0), bids)
     engine = mock(changes={"recruitment": settings, "clients": clients})
@@ -63,7 +63,9 @@ def test_the_active_rate_is_of_those_that_may_train():
 
 def test_a_fractional_winner_is_available_with_its_probability():
     # One task lacks money for its second client, which joins in part.
-    settings = RecruitmentSettings(MaxMinFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]]))
+    settings = RecruitmentSettings(
+        MaxMinFair(3.0), write_bids([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]])
+    )
     engine = hired(settings)
     population = recruit(engine.experiment, engine.federation)
     assert population is not None
@@ -85,7 +87,7 @@ def test_or_always_with_that_share_of_the_work():
         return step(job, params)
 
     settings = RecruitmentSettings(
-        MaxMinFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]]), fraction="work"
+        MaxMinFair(3.0), write_bids([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]]), fraction="work"
     )
     engine = hired(settings, noting, table=np.full((12, 3), 5))
     engine = dataclasses.replace(
@@ -113,7 +115,7 @@ def test_a_recruited_run_has_the_same_bits_on_any_engine(small_toml, fraction):
 
 
 def test_clients_that_are_not_recruited_do_not_score_either():
-    bids = asked([[2, 0.1, 0.1, 0.1], [4, 0.1, 0.1, ""]])
+    bids = write_bids([[2, 0.1, 0.1, 0.1], [4, 0.1, 0.1, ""]])
     heard = set()
 
     def test(task, params, client):
@@ -130,16 +132,18 @@ def test_clients_that_are_not_recruited_do_not_score_either():
 
 
 def test_a_task_that_recruits_nobody_stops_the_run_before_it_begins():
-    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, 5.0]]))
+    settings = RecruitmentSettings(
+        BudgetFair(3.0), write_bids([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, 5.0]])
+    )
     message = one_line(InputError, lambda: play(hired(settings)))
     assert "task 'c': nobody was recruited for it" in message
     assert 'recruitment.empty = "leave_out"' in message
 
 
 def test_it_says_if_nobody_is_willing_or_no_winner_holds_data():
-    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, ""]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), write_bids([[0, 0.1, 0.1, ""]]))
     assert "nobody is willing" in one_line(InputError, lambda: play(hired(settings)))
-    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1]]))
+    settings = RecruitmentSettings(BudgetFair(3.0), write_bids([[0, 0.1, 0.1, 0.1]]))
     table = np.full((12, 3), 5)
     table[0, 1] = 0
     message = one_line(InputError, lambda: play(hired(settings, table=table)))
@@ -147,9 +151,9 @@ def test_it_says_if_nobody_is_willing_or_no_winner_holds_data():
 
 
 def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
-    bids = asked([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, ""]])
+    bids = write_bids([[0, 0.1, 0.1, ""], [1, 0.1, 0.1, ""]])
     settings = RecruitmentSettings(BudgetFair(3.0), bids, empty="leave_out")
-    with pytest.warns(MmflWarning, match="recruited nobody who could train c: left out"):
+    with pytest.warns(MmflWarning, match="recruited no client that can train c; left out"):
         history = play(hired(settings))
     state, record = history[-1]
     assert state.versions["c"] == 0
@@ -159,16 +163,16 @@ def test_or_is_left_out_with_a_warning_and_keeps_its_first_model():
 
 
 def test_all_tasks_cannot_be_left_out():
-    settings = RecruitmentSettings(BudgetFair(0.01), asked([[0, 1, 1, 1]]), empty="leave_out")
+    settings = RecruitmentSettings(BudgetFair(0.01), write_bids([[0, 1, 1, 1]]), empty="leave_out")
     message = one_line(InputError, lambda: play(hired(settings)))
-    assert message == "the auction recruits nobody who could train any of the tasks"
+    assert message == "the auction recruited no client that can train any of the tasks"
 
 
 @pytest.mark.parametrize(
     "mechanism", [MaxMinFair(2.0), MaxMinFair(2.0, fractional=False), GMMFair(2.0)]
 )
 def test_a_task_that_is_left_out_does_not_hold_up_the_others(mechanism):
-    bids = asked([[0, 0.1, 0.3, ""], [1, 0.1, 0.3, ""], [2, 0.1, 9.0, ""]])
+    bids = write_bids([[0, 0.1, 0.3, ""], [1, 0.1, 0.3, ""], [2, 0.1, 9.0, ""]])
     engine = hired(RecruitmentSettings(mechanism, bids, empty="leave_out"))
     found = recruit(engine.experiment, engine.federation)
     assert found is not None
@@ -182,7 +186,7 @@ def test_a_task_that_is_left_out_does_not_hold_up_the_others(mechanism):
 
 
 def test_of_several_empty_tasks_the_dearest_goes_first():
-    bids = asked([[0, 5.0, 0.4, 4.0]])
+    bids = write_bids([[0, 5.0, 0.4, 4.0]])
     engine = hired(RecruitmentSettings(MaxMinFair(1.0, fractional=False), bids, empty="leave_out"))
     found = recruit(engine.experiment, engine.federation)
     assert found is not None
@@ -193,7 +197,7 @@ def test_of_several_empty_tasks_the_dearest_goes_first():
 def test_advice_fits_the_case():
     def said(mechanism, rows):
         return one_line(
-            InputError, lambda: play(hired(RecruitmentSettings(mechanism, asked(rows))))
+            InputError, lambda: play(hired(RecruitmentSettings(mechanism, write_bids(rows))))
         )
 
     assert "raise the budget, or recruitment.empty" in said(BudgetFair(3.0), [[0, 0.1, 0.1, 5.0]])
@@ -202,12 +206,14 @@ def test_advice_fits_the_case():
 
 
 def test_a_state_is_not_continued_with_other_bids():
-    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 0.1]]))
+    settings = RecruitmentSettings(
+        BudgetFair(3.0), write_bids([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 0.1]])
+    )
     engine = hired(settings)
     state, _ = next(iter(mmfl.rounds(engine.experiment, engine=engine)))
     again = dataclasses.replace(engine.experiment)
     assert len(list(mmfl.rounds(again, engine=engine, state=state))) == 3
-    asked([[0, 0.1, 0.1, 0.1], [2, 0.1, 0.1, 0.1]])
+    write_bids([[0, 0.1, 0.1, 0.1], [2, 0.1, 0.1, 0.1]])
     again = dataclasses.replace(engine.experiment)
     with pytest.raises(InputError, match="belongs to another experiment"):
         next(iter(mmfl.rounds(again, engine=engine, state=state)))
@@ -236,19 +242,19 @@ def test_a_file_that_does_not_fit_gets_its_sentence(text, said):
 
 
 def test_the_order_of_rows_and_columns_in_a_file_does_not_matter():
-    asked([[0, 0.1, 0.2, 0.3], [4, 0.4, 0.5, 0.6]], "one.csv")
+    write_bids([[0, 0.1, 0.2, 0.3], [4, 0.4, 0.5, 0.6]], "one.csv")
     Path("two.csv").write_text("client,c,a,b\n4,0.6,0.4,0.5\n0,0.3,0.1,0.2\n")
     found = []
     for path in ("one.csv", "two.csv"):
         settings = RecruitmentSettings(MaxMinFair(3.0), Csv(path))
-        found.append(settings.asked(TASKS, range(12), 0).values)
+        found.append(settings.collect_bids(TASKS, range(12), 0).values)
     assert (found[0] == found[1]).all()
     assert np.isinf(found[0][[1, 2, 3, 5]]).all()
 
 
 def test_a_file_without_ids_has_a_row_for_each_client():
     Path("bids.csv").write_text("a,b,c\n" + "0.1,0.1,0.1\n" * 12)
-    bids = RecruitmentSettings(BudgetFair(3.0), Csv("bids.csv")).asked(TASKS, range(12), 0)
+    bids = RecruitmentSettings(BudgetFair(3.0), Csv("bids.csv")).collect_bids(TASKS, range(12), 0)
     assert bids.values.tolist() == [[0.1] * 3] * 12
 
 
@@ -286,7 +292,7 @@ def test_each_task_may_have_its_own_model(small_toml):
     assert found.recruitment is not None
     assert found.recruitment.tasks == {"image": UniformBids(5.0, 6.0)}
     assert Experiment.from_toml(found.to_toml()) == found
-    bids = found.recruitment.asked(("dense", "image"), range(10), 0)
+    bids = found.recruitment.collect_bids(("dense", "image"), range(10), 0)
     assert (bids.values[:, 0] < 1).all()
     assert (bids.values[:, 1] > 5).all()
 
@@ -346,6 +352,6 @@ def _given(settings: RecruitmentSettings):
 def test_ids_of_a_range_are_those_of_a_list():
     settings = RecruitmentSettings(GMMFair(2.0), UniformBids())
     listed, ranged = (
-        settings.asked(["a"], ids, 3) for ids in (range(5, 25, 3), [*range(5, 25, 3)])
+        settings.collect_bids(["a"], ids, 3) for ids in (range(5, 25, 3), [*range(5, 25, 3)])
     )
     assert (listed.values == ranged.values).all()

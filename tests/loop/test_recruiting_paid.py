@@ -20,7 +20,7 @@ from mmfl.experiment import RecruitmentSettings
 from mmfl.loop import compute_payments, recruit
 from mmfl.market import BudgetFair
 from mmfl.runs import RunStore, stored_rounds
-from support.bidders import asked, hired
+from support.bidders import hired, write_bids
 from support.crowd import step
 from support.helpers import one_line
 
@@ -32,7 +32,9 @@ bids = { kind = "csv", path = "bids.csv" }
 
 
 def test_who_drops_out_is_paid_or_not():
-    settings = RecruitmentSettings(BudgetFair(3.0), asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, 0.2]]))
+    settings = RecruitmentSettings(
+        BudgetFair(3.0), write_bids([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, 0.2]])
+    )
     for policy in ("paid", "unpaid"):
         engine = hired(dataclasses.replace(settings, dropouts=policy))
         found = recruit(engine.experiment, engine.federation)
@@ -64,7 +66,7 @@ class Served(MockEngine):
 
 @pytest.mark.parametrize("policy", ["paid", "unpaid"])
 def test_a_run_stores_bids_awards_and_what_is_paid(policy):
-    bids = asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, ""]])
+    bids = write_bids([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, ""]])
     settings = RecruitmentSettings(BudgetFair(3.0), bids, dropouts=policy)
     made = hired(settings, flaky)
     engine = Served(**{f.name: getattr(made, f.name) for f in dataclasses.fields(made)})
@@ -101,7 +103,7 @@ def test_a_kept_run_is_refused_if_its_bids_have_changed(small_toml):
     mmfl.compare({"x": found}, [0], "out")
     Path("bids.csv").write_text("client,dense,image\n0,.1,.1\n1,.2,.2\n")
     message = one_line(StoreError, lambda: mmfl.compare({"x": found}, [0], "out"))
-    assert "holds a run on other data than recruitment.bids has now" in message
+    assert "holds a run that used other data for recruitment.bids; choose" in message
 
 
 def test_without_an_auction_nothing_is_said_of_one(small):
@@ -114,7 +116,7 @@ def test_without_an_auction_nothing_is_said_of_one(small):
 
 
 def test_a_winner_without_data_is_paid_only_if_everybody_is():
-    bids = asked([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, 0.2]])
+    bids = write_bids([[0, 0.1, 0.1, 0.1], [1, 0.2, 0.2, 0.2]])
     table = np.full((12, 3), 5)
     table[0, 0] = 0
     for policy, share in (("paid", 1.0), ("unpaid", 0.0)):
@@ -128,11 +130,13 @@ def test_a_winner_without_data_is_paid_only_if_everybody_is():
 
 
 def test_the_auction_is_held_once_for_a_stored_run():
-    settings = RecruitmentSettings(BudgetFair(3.0), asked([[1, 0.1, 0.1, 0.1], [3, 0.2, 0.2, 0.2]]))
+    settings = RecruitmentSettings(
+        BudgetFair(3.0), write_bids([[1, 0.1, 0.1, 0.1], [3, 0.2, 0.2, 0.2]])
+    )
     made = hired(settings)
     engine = Served(**{f.name: getattr(made, f.name) for f in dataclasses.fields(made)})
     with stored_rounds(engine.experiment, "out", engine=engine) as todo:
         todo.start()
-        asked([[7, 0.1, 0.1, 0.1], [8, 0.2, 0.2, 0.2]])  # too late
+        write_bids([[7, 0.1, 0.1, 0.1], [8, 0.2, 0.2, 0.2]])  # too late
         trained = {client for _, record in todo for client in record.assignments.clients.tolist()}
     assert trained == {1, 3}

@@ -82,7 +82,7 @@ def test_an_engine_that_another_thread_closes_finishes_its_round(calling):
     state, _ = next(rounds)
     closes.join()
     Calling.act[:] = [lambda: None]
-    assert one_line(EngineError, lambda: next(rounds)) == "the engine is closed; open another"
+    assert one_line(EngineError, lambda: next(rounds)) == "the engine is closed; open a new one"
     assert state.fingerprint == prints(mmfl.rounds(calling))[0]
 
 

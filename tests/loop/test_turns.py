@@ -23,7 +23,10 @@ def test_engines_that_give_too_few_or_too_many_results_are_at_fault():
             found = list(super().train(jobs, params, merge=merge))
             return iter(found[:-1] if self.workers == 2 else [*found, found[0]])
 
-    for workers, sentence in ((2, "gave 11 results for 12 jobs"), (3, "more results than the 12")):
+    for workers, sentence in (
+        (2, "returned 11 results for 12 jobs"),
+        (3, r"returned more results than it had jobs \(12\)"),
+    ):
         plain = mock(workers=workers)
         engine = Wrong(*(getattr(plain, f.name) for f in dataclasses.fields(plain)))
         with pytest.raises(EngineError, match=sentence):

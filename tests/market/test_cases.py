@@ -75,23 +75,23 @@ def test_the_conditions_of_the_theorem_hold_in_the_rounds(case: Case):
     assert t in false  # the negation of a) and b): no earlier bid ends the auction
     before, after = honest[l], false[t]
     assert set(after.need) == {0, 1}  # a bidder for every task: only money can end the round
-    assert lie > after.purse[s] / t  # c) g) l) p): the lie needs other tasks' money
+    assert lie > after.funds[s] / t  # c) g) l) p): the lie needs other tasks' money
     assert s in after.poor
     part = after.C / len(after.poor)  # C / |S_{t-1}|
     if case.name == "case 1a":
         assert l < t
-        assert b < before.purse[s] / l
+        assert b < before.funds[s] / l
         assert after.A <= after.C  # d)
         assert not after.ends
     elif case.name == "case 1b":
         assert l == t
-        assert b > before.purse[s] / t
+        assert b > before.funds[s] / t
         assert not before.ends
         assert after.A <= after.C  # d)
         assert not after.ends
     elif case.name == "case 2":
         assert l == t  # nobody bids between the truth and the lie
-        assert b > before.purse[s] / t  # e)
+        assert b > before.funds[s] / t  # e)
         assert before.A > before.C  # f)
         assert after.A > after.C  # h)
         assert min(b, before.C / len(before.poor)) < min(lie, part)  # i)
@@ -99,14 +99,14 @@ def test_the_conditions_of_the_theorem_hold_in_the_rounds(case: Case):
         assert after.ends
     elif case.name == "case 3":
         assert l < t
-        assert b < before.purse[s] / l  # k)
+        assert b < before.funds[s] / l  # k)
         assert after.A > after.C  # j)
         assert after.ends
-        assert lie < part or part > before.purse[s] / l  # m)
+        assert lie < part or part > before.funds[s] / l  # m)
     else:
         assert case.name == "case 4"
         assert l == t  # nobody bids between the truth and the lie
-        assert b > before.purse[s] / t  # n)
+        assert b > before.funds[s] / t  # n)
         assert before.A <= before.C  # o)
         assert after.A > after.C  # q)
         assert after.ends

@@ -19,16 +19,16 @@ def check(outcome, budget):
     assert is_individually_rational(outcome)
 
 
-def printed_waterfilling(purses, floors, amount):
+def printed_waterfilling(funds, floors, amount):
     """An equal levy on all donors, whatever they need themselves."""
-    return [purse - amount / len(purses) for purse, _ in zip(purses, floors, strict=True)]
+    return [has - amount / len(funds) for has, _ in zip(funds, floors, strict=True)]
 
 
-def printed_fractions(bids, purses, t):
+def printed_fractions(bids, funds, t):
     """x of the needy tasks' users: the donors' rest, split equally, is all that they get."""
     b = bid(bids, t)
-    needy = [s for s in range(len(b)) if t * b[s] > purses[s]]
-    C = sum(purses[s] - t * b[s] for s in range(len(b)) if s not in needy)
+    needy = [s for s in range(len(b)) if t * b[s] > funds[s]]
+    C = sum(funds[s] - t * b[s] for s in range(len(b)) if s not in needy)
     return {s: min(1.0, C / len(needy) / b[s]) for s in needy}, C
 
 
@@ -69,11 +69,11 @@ def test_ce2_payments_fixed_at_joining_overspend(users, overspent):
         assert outcome.price == (near(1 / users),)
 
 
-def test_ce3_purses_of_b_over_s_add_up_to_more_than_the_budget():
+def test_ce3_funds_of_b_over_s_add_up_to_more_than_the_budget():
     bids = [[0.6, 0.3]]
     printed = [1 / s for s in (1, 2)]
     assert sum(printed) == 1.5
-    assert all(b <= purse for b, purse in zip(bids[0], printed, strict=True))  # both would join
+    assert all(b <= has for b, has in zip(bids[0], printed, strict=True))  # both would join
     share = max_min_fair(bids, 1, payment="share")
     assert share.participation.tolist() == [[1, 1]]
     assert share.price == (near(0.6), near(0.4))
@@ -96,7 +96,7 @@ def test_ce5_what_donors_give_they_no_longer_have():
     bids = [[0.1, 0.5], [0.2, 2.5]]
     x, given = printed_fractions(bids, [1, 1], 2)
     assert given == near(0.6)
-    assert 1 + 1 + x[1] * 2.5 == near(2.6)  # both purses, and once more what one of them gave
+    assert 1 + 1 + x[1] * 2.5 == near(2.6)  # the funds of both, and once more what one of them gave
     outcome = max_min_fair(bids, 2, payment="share")
     check(outcome, 2)
     assert outcome.spent == near(2)
@@ -129,7 +129,7 @@ def test_ce7_donors_are_not_levied_below_what_they_need():
         check(max_min_fair(bids, 3, **options), 3)
 
 
-def test_ce8_in_the_first_round_a_needy_task_has_its_own_purse():
+def test_ce8_in_the_first_round_a_needy_task_has_its_own_funds():
     bids = [[0.2, 0.9]]
     assert printed_fractions(bids, [0.5, 0.5], 1)[0] == {1: near(1 / 3)}
     outcome = max_min_fair(bids, 1)

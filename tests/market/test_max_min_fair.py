@@ -53,24 +53,24 @@ def test_hypothesis_finds_no_difference_either(variant, case):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_purses_always_add_up_to_the_budget_and_pay_what_was_needed(seed):
+def test_funds_always_add_up_to_the_budget_and_pay_what_was_needed(seed):
     """Section 5.1, from the rounds themselves."""
     for case in adversarial(60, 100 + seed):
         *done, last = rounds_of(*case)
         assert last.t == len(done) + 1 == rounds(case) + 1
         for one in (*done, last):
-            assert float(sum(one.purse.values())) == pytest.approx(case.budget, rel=2e-9)
+            assert float(sum(one.funds.values())) == pytest.approx(case.budget, rel=2e-9)
             assert {s: float(n) for s, n in one.need.items()} == pytest.approx(
                 {s: one.t * b for s, b in enumerate(bid(case.bids, one.t)) if b < math.inf}
             )
         for one, following in pairwise((*done, last)):
             assert not one.ends
-            assert following.purse == one.after
+            assert following.funds == one.after
             assert all(one.after[s] >= one.need[s] for s in one.need)
-            lowered = [s for s in one.rich if one.need[s] < one.after[s] < one.purse[s]]
+            lowered = [s for s in one.rich if one.need[s] < one.after[s] < one.funds[s]]
             for level in {one.after[s] for s in lowered}:  # the fullest are lowered together
                 assert all(
-                    one.after[s] == max(one.need[s], min(one.purse[s], level)) for s in one.rich
+                    one.after[s] == max(one.need[s], min(one.funds[s], level)) for s in one.rich
                 )
         assert last.ends
 
@@ -164,7 +164,7 @@ def test_share_pay_spends_all_of_the_budget(case):
             assert outcome.spent == pytest.approx(case.budget, rel=2e-9)
         elif not fractional:
             assert outcome.spent == 0
-        else:  # but the purses of tasks that nobody is willing to train
+        else:  # but the funds of tasks that nobody is willing to train
             expected = case.budget * willing.mean()
             assert outcome.spent == pytest.approx(expected, rel=2e-9)
 

@@ -16,7 +16,7 @@ from mmfl.models import Mlp
 from mmfl.objectives import LossScore
 from mmfl.planning import Surrogate
 from mmfl.planning.histories import fit_runs, histories_in, run_folders
-from mmfl.planning.surrogate import make_rehearsal
+from mmfl.planning.surrogate import make_surrogate_experiment
 from mmfl.runs import RunStore
 from mmfl.system.calls import intercept
 from support.crowd import TASKS, Crowd, experiment
@@ -39,7 +39,7 @@ class Known:
 
 def stored(folder: Path, made: Experiment, seed: int = 0, rounds: int | None = None) -> Path:
     """A run directory as a real run leaves it, of tasks whose curves are known."""
-    again = make_rehearsal(made, seed)
+    again = make_surrogate_experiment(made, seed)
     engine = Surrogate(again, Crowd(np.full((12, 3), 5)), dict.fromkeys(TASKS, Known()))
     store = RunStore.create(folder, dataclasses.replace(made.resolved(), seed=seed))
     for state, record in mmfl.rounds(again, engine=engine):
@@ -127,7 +127,7 @@ def test_a_run_of_other_tasks_or_with_another_score_is_refused(tmp_path, made):
         InputError, lambda: fit_runs(other, [folder])
     )
     judged = Experiment.from_toml(made.to_toml(), sets=["tasks.a.metric={kind='top_k', k=2}"])
-    assert "judges task 'a' by accuracy, but the experiment uses top_k" in one_line(
+    assert "evaluates task 'a' by accuracy, but the experiment uses top_k" in one_line(
         InputError, lambda: fit_runs(judged, [folder])
     )
 

@@ -42,7 +42,7 @@ def planned(
     alphas=(),
     budgets=(),
     draws: int = 20,
-    tutors=None,
+    predictors=None,
     targets=None,
 ) -> Plan:
     """A plan for a federation that is a table of sizes."""
@@ -51,8 +51,8 @@ def planned(
         experiment=made,
         federation=Crowd(np.full((N, 3), 5) if table is None else np.array(table)),
         knowledge=Knowledge(
-            "difficulty" if tutors is None else "runs",
-            tutors or {task: Fixed(f) for task, f in HARD.items()},
+            "difficulty" if predictors is None else "runs",
+            predictors or {task: Fixed(f) for task, f in HARD.items()},
         ),
         targets=targets or {},
         alphas=tuple(alphas) or (None,),
@@ -167,7 +167,7 @@ def test_recruited_clients_of_whom_none_is_ever_active_are_still_recruited_and_p
 
 
 def test_without_an_auction_nobody_active_is_the_experiments_mistake():
-    assert "leaves nobody active" in one_line(NoClientsError, lambda: planned(pool(active=0.01)))
+    assert "leaves no client active" in one_line(NoClientsError, lambda: planned(pool(active=0.01)))
 
 
 @settings(max_examples=8)
@@ -218,8 +218,8 @@ def test_the_same_plan_twice_is_the_same_and_more_draws_begin_alike():
 
 def test_if_all_tasks_are_equally_hard_alpha_makes_no_difference():
     made = pool(active=0.5, allocator=FedFair())
-    tutors = {task: Fixed(1.0) for task in TASKS}
-    plan = planned(made, alphas=[1, 5], tutors=tutors, draws=3)
+    predictors = {task: Fixed(1.0) for task in TASKS}
+    plan = planned(made, alphas=[1, 5], predictors=predictors, draws=3)
     assert plan.scenarios[0].tasks == plan.scenarios[1].tasks
 
 
@@ -232,9 +232,9 @@ def learner(d: float) -> Learning:
 
 def test_rounds_to_a_target_are_read_off_the_curve():
     made = pool(allocator=Uniform(sampling="stratified"), rounds=20)  # 4 clients for each task
-    tutors = {"a": learner(0.5), "b": learner(0.1), "c": learner(0.5)}
+    predictors = {"a": learner(0.5), "b": learner(0.1), "c": learner(0.5)}
     targets = {"a": 0.75, "b": 0.9}
-    (scenario,) = planned(made, tutors=tutors, targets=targets, draws=3).scenarios
+    (scenario,) = planned(made, predictors=predictors, targets=targets, draws=3).scenarios
     # beta is 1/2, so a round is worth 2: (2t + 1)^-1/2 <= 1/4 from t = 8 on
     assert scenario.tasks["a"].reach == Reach(0.75, 8.0, 8.0, 8.0, 1.0, 0.0)
     assert scenario.tasks["b"].reach == Reach(0.9, math.inf, math.inf, math.inf, 0.0, 0.0)
@@ -246,9 +246,9 @@ def test_rounds_to_a_target_are_read_off_the_curve():
 
 def test_what_is_beyond_the_runs_is_marked_as_extrapolated():
     made = pool(allocator=Uniform(sampling="stratified"), rounds=60)
-    tutors = dict.fromkeys(TASKS, learner(0.5))
+    predictors = dict.fromkeys(TASKS, learner(0.5))
     targets = {"a": 0.5, "b": 0.905}
-    (scenario,) = planned(made, tutors=tutors, targets=targets, draws=2).scenarios
+    (scenario,) = planned(made, predictors=predictors, targets=targets, draws=2).scenarios
     assert scenario.tasks["a"].extrapolated == 1.0
     assert scenario.tasks["a"].reach.extrapolated == 0.0
     # (2t + 1)^-1/2 <= 0.095 from t = 55 on, where U = 110
@@ -325,7 +325,7 @@ MISTAKES = [
     ({"targets": 0.8}, "target: only the curves of runs show when it is reached; give a run"),
     (
         {"runs": ["x"], "difficulty": {"a": 1, "b": 1}},
-        "difficulty and runs both say how hard tasks are; give one of them",
+        "difficulty and runs cannot be used together: both say how hard the tasks are",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""A rehearsal decides who trains what exactly as the real run does."""
+"""A surrogate experiment decides who trains what exactly as the real run does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mmfl.experiment import Inline
 from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.values import Scaled
 from mmfl.planning import Surrogate
-from mmfl.planning.surrogate import Fixed, make_rehearsal, work_of
+from mmfl.planning.surrogate import Fixed, make_surrogate_experiment, work_of
 from support.crowd import TASKS, Crowd, experiment
 
 RECRUITMENT = """
@@ -76,18 +76,18 @@ def test_with_the_difficulties_of_a_real_run_it_repeats_that_run(small_toml, all
         for task, f in record.difficulty.items():
             turns[task] += record.clients[task]
             seen[task][turns[task]] = f
-    tutors = {task: Replay(curve) for task, curve in seen.items()}
-    again = make_rehearsal(real, real.seed)
-    surrogate = Surrogate(again, engine.federation, tutors)
+    predictors = {task: Replay(curve) for task, curve in seen.items()}
+    again = make_surrogate_experiment(real, real.seed)
+    surrogate = Surrogate(again, engine.federation, predictors)
     repeated = [record for _, record in mmfl.rounds(again, engine=surrogate)]
     assert [told(record) for record in repeated] == [told(record) for record in records]
     assert any(record.failures for record in records) == (more == FAULTS)
 
 
 def play(**changes):
-    made = make_rehearsal(experiment(**changes), seed=3)
-    tutors = {task: Fixed(0.5) for task in TASKS}
-    return list(mmfl.rounds(made, engine=Surrogate(made, Crowd(np.full((12, 3), 5)), tutors)))
+    made = make_surrogate_experiment(experiment(**changes), seed=3)
+    predictors = {task: Fixed(0.5) for task in TASKS}
+    return list(mmfl.rounds(made, engine=Surrogate(made, Crowd(np.full((12, 3), 5)), predictors)))
 
 
 def test_the_work_of_a_task_is_its_turns_if_beta_is_1():
@@ -107,11 +107,11 @@ def test_what_hostile_updates_hold_neither_adds_work_nor_undoes_it():
     assert len(last.faults) == 12
 
 
-def test_a_rehearsal_follows_its_seed():
+def test_a_surrogate_experiment_follows_its_seed():
     made = experiment(clients=dataclasses.replace(experiment().clients, active=0.5))
     assignments = set()
     for seed in (1, 1, 2):
-        again = make_rehearsal(made, seed)
+        again = make_surrogate_experiment(made, seed)
         engine = Surrogate(again, Crowd(np.full((12, 3), 5)), {t: Fixed(0.5) for t in TASKS})
         records = [record for _, record in mmfl.rounds(again, engine=engine)]
         assignments.add(str([list(record.assignments) for record in records]))

@@ -163,7 +163,7 @@ def test_mechanisms_are_named_where_their_lines_end():
     last = found.mean("gmm_fair", 3.0, "min_take_up")
     assert f"gmm_fair {last:.1f}" in text
     assert text.count("(no budget)") == 4
-    assert "Grey: no budget" in text
+    assert "Grey: has no budget" in text
     assert "Dotted: spends more than the budget." in text
     assert "Line: mean of 3 seeds. Band: from the lowest to the highest." in text
     assert "thirty clients" in text

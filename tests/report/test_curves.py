@@ -61,7 +61,7 @@ def test_which_direction_is_better_is_read_from_the_store(small, tmp_path):
 
 def test_a_folder_without_a_run_is_one_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
-    for folder, wrong in {"empty": "does not contain a run", "nowhere": "does not exist"}.items():
+    for folder, wrong in {"empty": "is not a run directory", "nowhere": "does not exist"}.items():
         message = one_line(StoreError, lambda folder=folder: Curves.load(tmp_path / folder))
         assert f"{folder}' {wrong}" in message
 

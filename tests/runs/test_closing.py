@@ -79,5 +79,5 @@ def test_another_thread_may_close_them_between_rounds(start, request):
 def test_a_round_cannot_close_itself(start):
     here: list[Any] = []
     here.append(start(lambda: here[0].close()))  # noqa: PLW0108
-    with pytest.raises(EngineError, match="cannot be closed by the code that computes one of them"):
+    with pytest.raises(EngineError, match="cannot be closed by code that runs within a round"):
         next(here[0])

@@ -181,7 +181,10 @@ def test_a_format_without_digests_cannot_be_pretended(run):
         ("UPDATE round_task SET metric = 'nan'", "table round_task: metric must be REAL"),
         ("UPDATE round SET seconds = 9e999", "table round: seconds must be finite, got inf"),
         ("UPDATE round SET samples = -1", "table round: samples must be from 0"),
-        ("UPDATE round SET round = 7 WHERE round = 2", "it has no round 2, but later ones"),
+        (
+            "UPDATE round SET round = 7 WHERE round = 2",
+            "round 2 is missing, but there are later ones",
+        ),
         ("UPDATE round_task SET task = 9 WHERE round = 1 AND task = 1", "must be from 0 to 1"),
         (
             "UPDATE task SET name = char(27) || '[31m' WHERE number = 0",

@@ -292,7 +292,7 @@ def test_a_disk_that_fails_is_not_taken_for_a_folder_that_was_moved(folder):
     with closing(Lease(folder).take()) as lease:
         with intercept(refuse):
             said = one_line(StoreError, lease.check)
-        assert said == f"cannot see which process owns {str(folder)!r}: Input/output error"
+        assert said == f"cannot tell which process owns {str(folder)!r}: Input/output error"
         lease.check()
 
 

@@ -54,7 +54,7 @@ def test_a_folder_of_the_users_is_no_place_for_a_comparison(small):
     folder.mkdir(parents=True)
     (folder / "experiment.toml").write_text(small.to_toml())
     os.utime(folder, (0, 0))
-    assert "does not contain a run" in one_line(
+    assert "is not a run directory" in one_line(
         StoreError, lambda: compare({"x": small}, [0], "out")
     )
     assert snapshot("out") == {folder / "experiment.toml": small.to_toml().encode()}
@@ -129,7 +129,7 @@ def test_a_mark_that_was_cut_short_is_ours_if_it_is_alone(small, content):
         assert read_mark(Path(name)) is None
     Path("not alone/experiment.toml").write_text("rounds = 1")
     assert not is_marked(Path("not alone"))
-    with pytest.raises(StoreError, match="'not alone' does not contain a run"):
+    with pytest.raises(StoreError, match="'not alone' is not a run directory"):
         mmfl.run(small, "not alone", resume=True)
     assert Path("not alone/experiment.toml").exists()
     assert mmfl.run(small, "alone", resume=True).status == "finished"

@@ -50,7 +50,9 @@ def test_a_file_system_that_takes_only_shorter_names_is_noticed_before_training(
 
     with calls.intercept(short):
         message = one_line(StoreError, lambda: mmfl.run(named(small, "x" * 20), "out"))
-    assert message == f"task {'x' * 20!r} cannot be a file name in 'out': File name too long"
+    assert (
+        message == f"task {'x' * 20!r} cannot be used as a file name in 'out': File name too long"
+    )
     assert not Path("out").exists()
 
 

@@ -201,15 +201,11 @@ def test_finished_runs_of_edited_code_are_kept_with_a_warning_that_names_the_mod
         plan = Comparison({"x": load()}, [0, 1], "out")
     start = f"'out': the code of {MODULE} has changed since"
     advice = "to run the new code, choose another folder"
-    assert [str(warning.message) for warning in caught] == [
-        f"{start} 2 finished runs, which are kept; {advice}"
-    ]
+    assert [str(warning.message) for warning in caught] == [f"{start} 2 runs finished; {advice}"]
     assert plan.results() == first
     with pytest.warns(MmflWarning) as caught:
         more = compare({"x": load()}, [0, 2], "out")["x"]
-    assert [str(warning.message) for warning in caught] == [
-        f"{start} 1 finished run, which is kept; {advice}"
-    ]
+    assert [str(warning.message) for warning in caught] == [f"{start} 1 run finished; {advice}"]
     made = [more[seed].made_with[f"code of {MODULE}"] for seed in (0, 2)]
     assert made == [short(OLD), short(NEW)]
 

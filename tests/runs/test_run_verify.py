@@ -159,7 +159,7 @@ def test_a_name_that_leads_out_of_the_directory_is_not_opened(run, tmp_path, nam
     digest = hashlib.sha256(b"secret").hexdigest()
     set_meta(run, files=json.dumps(files | {name: {digest: 6}}))
     with opened() as paths:
-        assert found(run) == {name: "is not the name of a file of a run"}
+        assert found(run) == {name: "not the name of a file of a run"}
     assert not [path for path in paths if "outside" in path]
 
 
@@ -168,7 +168,7 @@ def test_a_task_whose_name_leads_out_of_the_directory_is_not_opened(run):
     with edited(run) as database:
         database.execute("UPDATE task SET name = '../../outside' WHERE number = 0")
     with opened() as paths:
-        assert found(run)["models/../../outside.safetensors"].startswith("is not the name")
+        assert found(run)["models/../../outside.safetensors"].startswith("not the name")
     assert not [path for path in paths if "outside" in path]
 
 
@@ -187,7 +187,7 @@ def test_a_noted_checkpoint_outside_of_the_directory_is_not_opened(run, small, e
 
 def test_what_is_no_run_is_one_sentence(tmp_path):
     assert one_line(StoreError, lambda: verify("nowhere")) == "'nowhere' does not exist"
-    assert "does not contain a run" in one_line(StoreError, lambda: verify("."))
+    assert "is not a run directory" in one_line(StoreError, lambda: verify("."))
 
 
 def test_a_run_made_longer_is_verified(small):

@@ -9,7 +9,7 @@ from mmfl.market.bids_io import Csv
 from support.crowd import mock, step
 
 
-def asked(rows: list[list[object]], path: str = "bids.csv") -> Csv:
+def write_bids(rows: list[list[object]], path: str = "bids.csv") -> Csv:
     """A file of bids for tasks a, b, c."""
     lines = ["client,a,b,c", *(",".join(map(str, row)) for row in rows)]
     Path(path).write_text("\n".join(lines) + "\n")

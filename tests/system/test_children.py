@@ -69,7 +69,7 @@ def test_what_a_dead_child_sent_is_received_and_then_it_is_gone(start, system):
     assert first is not None
     try:
         assert child.receive() is None  # half a message, and a fork that could send the rest
-        assert child.obituary(60) == "was killed by signal 9"
+        assert child.describe_end(60) == "was killed by signal 9"
     finally:
         os.kill(first["fork"], signal.SIGKILL)
         child.kill()
@@ -80,7 +80,7 @@ def test_a_child_that_no_byte_gets_through_to_is_given_up(start):
     child.process.send_signal(signal.SIGSTOP)
     child.send({"long": "x" * 10_000_000})
     assert child.receive() is None
-    assert child.ended(60) == -signal.SIGKILL
+    assert child.wait_for_end(60) == -signal.SIGKILL
     child.kill()
 
 

@@ -125,7 +125,7 @@ class TestTheoremUntruthfulnessConditions:
         assert told.payment[2, 0] - 0.40 == pytest.approx(-0.05)
 
     def test_an_overbid_for_a_task_pays_in_another(self):
-        """S = 2, B = 1: user 1 ends the auction a round early, and has more of task 1's purse."""
+        """S = 2, B = 1: user 1 ends the auction a round early, and has more of task 1's funds."""
         costs = np.array([[0.1, 0.2], [0.3, 0.1]])
         lie = costs.copy()
         lie[0, 1] = 0.9

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 import mmfl
 from mmfl import Experiment
 from mmfl.rng import stream
-from mmfl.train.seeding import isolated, seeded
+from mmfl.train.seeding import isolate_torch, seeded
 
 AUTOGRAD = torch._C._autograd
 OPERATIONS = ("matmul", "conv", "rnn")
@@ -265,7 +265,7 @@ def test_what_the_caller_has_set_in_torch_changes_no_bits_and_is_still_set_after
 def test_a_callers_modes_are_in_their_order_again_after_an_error():
     first, second = Doubled(), Doubled()
     with first, second:
-        with pytest.raises(ZeroDivisionError), isolated():
+        with pytest.raises(ZeroDivisionError), isolate_torch():
             torch.set_default_device("meta") or 1 / 0
         assert _get_current_function_mode_stack() == [first, second]
         assert torch.get_default_device() == torch.device("cpu")
@@ -276,7 +276,7 @@ def test_autocast_remembers_no_weights_of_an_earlier_piece_of_work():
     layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
     found = []
     for value in (1.0, 2.0):
-        with isolated():
+        with isolate_torch():
             layer.weight.data.fill_(value)
             layer.bias.data.fill_(0.0)
             torch.set_autocast_enabled("cpu", True)

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import mmfl
 from mmfl import Experiment
-from mmfl.train.precision import Rounded, computing
+from mmfl.train.precision import Rounded, use_precision
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:
@@ -121,14 +121,14 @@ def test_without_gradients_it_is_the_same():
 def test_both_ways_of_computing_agree_to_bfloat16(native, monkeypatch):
     monkeypatch.setattr("mmfl.train.precision.native_bf16", lambda: native)
     layer = nn.Linear(8, 3)
-    with torch.no_grad(), computing("bf16"):
+    with torch.no_grad(), use_precision("bf16"):
         found = layer(X).float()
     exact = functional.linear(*map(rounded, (X, layer.weight.detach(), layer.bias.detach())))
     assert (found - exact).abs().max() <= 2**-7 * exact.abs().max()
 
 
 def test_float32_is_float32():
-    with computing("float32"):
+    with use_precision("float32"):
         assert torch.equal(X @ W.T, torch.mm(X, W.T))
 
 

@@ -1,6 +1,6 @@
 """The client of `flower.py`.
 
-A module of its own, so that Ray sends it to the actors by name: what is sent by value is read anew
+A separate module, so that Ray sends it to the actors by name: what is sent by value is read anew
 for every message, and forgets its caches.
 """
 

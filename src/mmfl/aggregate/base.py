@@ -40,7 +40,7 @@ class MergingAggregator(Protocol):
     def aggregate(
         self, params: Params, updates: Iterable[PartialSum], difficulty: float, state: Any
     ) -> tuple[Params, Any]:
-        """The task's new weights, in memory of their own; without updates, the same weights."""
+        """The task's new weights, in new memory; without updates, the same weights."""
         ...
 
 
@@ -52,7 +52,7 @@ class CollectingAggregator(Protocol):
     def aggregate(
         self, params: Params, updates: Iterable[ClientUpdate], difficulty: float, state: Any
     ) -> tuple[Params, Any]:
-        """The task's new weights, in memory of their own; without updates, the same weights."""
+        """The task's new weights, in new memory; without updates, the same weights."""
         ...
 
 
@@ -71,7 +71,7 @@ class ChunkSum:
     the sum depend on the order alone.
 
     Args:
-        out: Where to form it; by default in memory of its own.
+        out: Where to form it; by default in new memory.
     """
 
     def __init__(self, out: Doubles | None = None) -> None:

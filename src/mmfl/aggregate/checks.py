@@ -62,7 +62,7 @@ def check_update(
         update: As it arrived.
         address: What was asked for: run, round, task, client and model version.
         layout: The task's tensors.
-        holds: How many examples the client holds of the task, as far as the server knows.
+        holds: How many examples of the task the server knows the client to hold.
         limits: The experiment's.
     """
     try:

@@ -27,7 +27,7 @@ def deltas_of(updates: Iterable[ClientUpdate]) -> list[Flat]:
 
 
 def apply_step(params: Params, step: Doubles) -> Params:
-    """The weights after a step, in memory of their own."""
+    """The weights after a step, in new memory."""
     return Params(params.layout, (params.flat + step).astype(np.float32))
 
 

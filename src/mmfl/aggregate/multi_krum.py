@@ -38,12 +38,12 @@ class MultiKrum:
         """The task's new weights."""
         deltas = deltas_of(updates)
         step = np.zeros(params.layout.size)
-        chosen = self.chosen(deltas)
+        chosen = self.choose(deltas)
         for number in chosen:
             step += deltas[number]
         return apply_step(params, step / max(1, len(chosen))), state
 
-    def chosen(self, deltas: list[Flat]) -> list[int]:
+    def choose(self, deltas: list[Flat]) -> list[int]:
         """The numbers of the updates that count, ascending; of equal scores the first."""
         n = len(deltas)
         f = max(0, min(int(self.bad * n), (n - 3) // 2))

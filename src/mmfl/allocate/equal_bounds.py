@@ -20,8 +20,8 @@ clients that hold equally much (the sum of squared weights is 1/n), is
     a_s = c_s f_s* + (L / 2) eta^2 (32 tau^2 G^2 + 6 rho_lo L Gamma_s)
           + L eta Gamma_s (rho_hi - rho_lo)     what remains, however many clients there are
 
-So of all the unknown constants only c_s, a_s and v_s matter. Clients that hold unequally much, or
-whose turns come to nothing, make v_s larger: it is what a client that is *sent* is worth.
+So of all the unknown constants only c_s, a_s and v_s matter. Clients that hold unequal amounts, or
+whose turns fail, make v_s larger: it is what a client that is *sent* is worth.
 
 **The constants.** What a round with n clients did to f_s is an observation of them, linear in all
 three and noisy: f_s(t+1) - f_s(t) = -c_s f_s(t) + a_s + v_s / n + noise. They are fitted by least

@@ -65,8 +65,8 @@ def _leximin(bounds: Floats, least: Ints, room: _Room) -> Ints:
     """(S) the numbers of steps 1 to 3, each at least `least`."""
     counts, unsettled = least.copy(), np.ones(len(least), dtype=bool)
 
-    def brought_to(level: float, tasks: Ints) -> Ints:
-        """The numbers after these tasks were brought to a level."""
+    def bring_to(level: float, tasks: Ints) -> Ints:
+        """The numbers after these tasks are brought to a level."""
         tried = counts.copy()
         tried[tasks] = np.maximum(_need(bounds[tasks], level), least[tasks])
         return tried
@@ -74,10 +74,10 @@ def _leximin(bounds: Floats, least: Ints, room: _Room) -> Ints:
     while unsettled.any():
         tasks = np.flatnonzero(unsettled)
         levels = np.unique(bounds[tasks])
-        lowest = bisect_left(levels, True, key=lambda z: room.holds(brought_to(z, tasks)))
-        counts = brought_to(levels[lowest], tasks)  # the highest needs nobody beyond `least`
+        lowest = bisect_left(levels, True, key=lambda z: room.holds(bring_to(z, tasks)))
+        counts = bring_to(levels[lowest], tasks)  # the highest needs nobody beyond `least`
         for s in tasks[bounds[tasks, counts[tasks]] == levels[lowest]].tolist():
-            if lowest and room.holds(lower := brought_to(levels[lowest - 1], np.array([s]))):
+            if lowest and room.holds(lower := bring_to(levels[lowest - 1], np.array([s]))):
                 counts = lower
             else:
                 unsettled[s] = False

@@ -194,7 +194,7 @@ def _blocks(n: int) -> Iterator[slice]:
 
 
 def _raise_to_floor(task: Ints, view: View, by_name: Columns, floor: int, rng: Stream) -> Ints:
-    """Move clients until each task has `floor` of them, as far as clients last.
+    """Move clients until each task has `floor` of them, or no client is left to move.
 
     If all tasks can have their floor, they get it. Otherwise level by level, 1, 2, ... `floor`:
     nobody falls below a level to lift another one to it, and no task stays below a level that a
@@ -215,7 +215,7 @@ def _raise_to_floor(task: Ints, view: View, by_name: Columns, floor: int, rng: S
 
 
 def _lift(task: Ints, target: Ints, eligible: Bools, order: Columns, draws: Floats) -> Ints:
-    """Bring each task to its target, as far as tasks above theirs can give.
+    """Bring each task to its target, or as near as the tasks above their targets can give.
 
     A task below its target receives clients along a shortest chain of moves (breadth first: clients
     of b may train a, clients of c may train b, ...) that begins at a task above its own target.

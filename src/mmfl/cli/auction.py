@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mmfl import __version__
-from mmfl.cli.options import AllowImports, Json, allowed, stopped_by_signals
+from mmfl.cli.options import AllowImports, Json, prepare_imports, stop_on_signals
 from mmfl.cli.output import Figure, Force, check_figure, check_out, output
 from mmfl.errors import InputError
 from mmfl.system.user_code import guard_part
@@ -76,7 +76,7 @@ def run(
     from mmfl.cli.views.auction import outcome_data, show_outcome
     from mmfl.market.bids_io import write_rows
 
-    source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
+    source = Source.of(bids, allow_imports=prepare_imports(allow_imports, bids))
     check_out(out, inputs=source.inputs, force=force)
     check_figure(figure, inputs=source.inputs, force=force, out=out)
     given = Options(budget, payment, integer, threshold, seed)
@@ -138,10 +138,10 @@ def compare(
 
     budgets = amounts(budget, "--budget")
     rules = contenders(mechanism, payment, threshold)
-    source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
+    source = Source.of(bids, allow_imports=prepare_imports(allow_imports, bids))
     check_out(out, inputs=source.inputs, force=force)
     check_figure(figure, inputs=source.inputs, force=force, out=out)
-    with stopped_by_signals(lambda: "before all auctions were run"):
+    with stop_on_signals(lambda: "before all auctions were run"):
         tables = source.tables(seeds)
         steps = len(rules) * len(set(budgets)) * len(tables)
         with progress("auctions", steps) as followed:
@@ -198,10 +198,10 @@ def check(
     from mmfl.cli.views.auction import audit_data, progress, show_audit
     from mmfl.market import audit
 
-    source = Source.of(bids, allow_imports=allowed(allow_imports, bids))
+    source = Source.of(bids, allow_imports=prepare_imports(allow_imports, bids))
     rule = source.mechanism(mechanism, Options(budget, payment, integer, threshold, seed))
     table = source.bids(seed, needed=True)
-    stopped = stopped_by_signals(lambda: "before the search for lies was over")
+    stopped = stop_on_signals(lambda: "before the search for lies was over")
     with stopped, progress("searching for profitable lies"):
         result = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
     if json:

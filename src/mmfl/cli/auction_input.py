@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from mmfl.cli.options import about
+from mmfl.cli.options import name_file
 from mmfl.comparison import read_seeds
 from mmfl.config import dump, read_file, read_toml, short
 from mmfl.errors import ConfigError, InputError, did_you_mean
@@ -46,7 +46,7 @@ def kind_of(mechanism: Mechanism) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a mechanism, as far as they are given."""
+    """The options of a mechanism that are given."""
 
     budget: float | None = None
     payment: str | None = None
@@ -152,13 +152,15 @@ class Source:
         return {seed: self._drawn(seed) for seed in numbers}
 
     def _drawn(self, seed: int) -> Bids:
-        with about(self.path):
+        with name_file(self.path):
             if isinstance(self.market, Market):
                 return self.market.bids(seed)
             assert self.market is not None
             assert self.market.recruitment is not None
             names = [task.name for task in self.market.tasks]
-            return self.market.recruitment.asked(names, range(self.market.clients.count), seed)
+            return self.market.recruitment.collect_bids(
+                names, range(self.market.clients.count), seed
+            )
 
 
 def contenders(

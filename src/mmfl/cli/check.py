@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Sets, about, find_modules
+from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules, name_file
 from mmfl.cli.streams import complain
 from mmfl.errors import ConfigError, MmflWarning, plural
 
@@ -35,7 +35,7 @@ def check(
 
     if allow_imports:
         find_modules(config)
-    with about(config):
+    with name_file(config):
         with warnings.catch_warnings(record=True) as remarks:
             try:
                 experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)

@@ -1,4 +1,4 @@
-"""Commands that change an experiment's keys: what is no option may be one of those."""
+"""Commands with --set: an unknown option may be the name of a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ExperimentCommand", "GuardedGroup", "PlainCommand"]
 
 
 class GuardedGroup(TyperGroup):
-    """Commands that code of the user's cannot end as if all were well, as with `typer.Exit(0)`.
+    """A command that user code cannot end as if it had succeeded, e.g. with `typer.Exit(0)`.
 
     Its parts are guarded where they are called. This is for code that is not a part, such as the
     property of a class.

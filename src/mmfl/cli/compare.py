@@ -21,7 +21,7 @@ from mmfl.cli.options import (
     Quiet,
     Sets,
     find_modules,
-    stopped_by_signals,
+    stop_on_signals,
 )
 from mmfl.cli.output import check_figure
 from mmfl.cli.streams import complain, survive_closed_output
@@ -117,7 +117,7 @@ def compare(
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
     kept = f"(finished runs are in {comparison.out}; run the same command again to resume)"
     survive_closed_output("standard output was closed; the comparison continues without it")
-    with stopped_by_signals(lambda: kept):
+    with stop_on_signals(lambda: kept):
         failed = _go(comparison, console, wanted, partial(own.note_variants, experiments))
     compared = variants({name: runs for name, runs in comparison.results().items() if runs})
     if failed is not None and not compared:
@@ -182,7 +182,7 @@ def _plan(
 
 
 def _find_folder(plan: Callable[[Path], Comparison], name: str) -> Comparison:
-    """The comparison in the first folder of ours that can take it."""
+    """The comparison in the first numbered folder that can take it."""
     from mmfl.comparison import OtherRunError
 
     number = 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, Json, stopped_by_signals
+from mmfl.cli.options import DataDir, Json, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -82,7 +82,7 @@ def fetch(
     folder = _folder(data_dir, must_exist=False)
     shown = _Shown()
     bars = shown.bars or nullcontext()
-    with stopped_by_signals(lambda: "(run the same command again to resume)"), bars:
+    with stop_on_signals(lambda: "(run the same command again to resume)"), bars:
         for name in dict.fromkeys(names):
             for news in fetch_one(CATALOGUE[name], folder, mirror=mirror, use_npm=npm):
                 if isinstance(news, Said):
@@ -198,7 +198,7 @@ class _Shown:
         self._quarters.clear()
 
     def show(self, file: str, done: int, total: int | None) -> None:
-        """So much of a file has arrived."""
+        """Show how much of a file has arrived."""
         if self.bars is not None:
             if file not in self._bars:
                 self._bars[file] = self.bars.add_task(file, total=total)

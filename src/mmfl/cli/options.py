@@ -23,10 +23,10 @@ __all__ = [
     "Json",
     "Quiet",
     "Sets",
-    "about",
-    "allowed",
     "find_modules",
-    "stopped_by_signals",
+    "name_file",
+    "prepare_imports",
+    "stop_on_signals",
 ]
 
 Config = Annotated[
@@ -59,7 +59,7 @@ Quiet = Annotated[
 
 
 @contextmanager
-def about(file: Path) -> Iterator[None]:
+def name_file(file: Path) -> Iterator[None]:
     """A mistake that shows in this block is one of this file's: its sentence names it.
 
     A mistake in a --set is not.
@@ -75,7 +75,7 @@ def about(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
+def stop_on_signals(message: Callable[[], str]) -> Iterator[None]:
     """Ctrl-C, SIGTERM and SIGHUP end what is in this block with one sentence.
 
     The exit code is 130, 143 or 129. `message` is called after everything is closed.
@@ -87,7 +87,7 @@ def stopped_by_signals(message: Callable[[], str]) -> Iterator[None]:
         raise typer.Exit(getattr(interrupt, "exit_code", 130)) from None
 
 
-def allowed(imports: bool, config: Path) -> bool:
+def prepare_imports(imports: bool, config: Path) -> bool:
     """Whether imports are allowed; if so, modules next to the file are found."""
     if imports:
         find_modules(config)
@@ -107,7 +107,7 @@ def find_modules(config: Path) -> None:
 
 
 def _read_import_folders(path: Path) -> list[str]:
-    """The folders of modules in the file about a run, if there is one, as far as they exist."""
+    """The folders of modules that the file about a run names, if there is one, and that exist."""
     from json import loads
 
     from mmfl.system.files import SETTINGS, read_text

@@ -15,8 +15,8 @@ from mmfl.cli.options import (
     DataDir,
     Json,
     Sets,
-    allowed,
-    stopped_by_signals,
+    prepare_imports,
+    stop_on_signals,
 )
 from mmfl.cli.output import Figure, Force, check_figure
 from mmfl.errors import InputError, StoreError
@@ -95,9 +95,9 @@ def plan(
     budgets = [] if budget is None else amounts(budget, "--budget")
     rule = "--difficulty must be like fashion=0.4"
     hard = None if difficulty is None else _by_task(difficulty, rule)
-    imports = allowed(allow_imports, config)
+    imports = prepare_imports(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
-    with stopped_by_signals(lambda: "before the plan was finished"), _options_named():
+    with stop_on_signals(lambda: "before the plan was finished"), _options_named():
         prediction = make_plan(
             experiment,
             alphas=alphas,
@@ -141,8 +141,9 @@ def _options_named() -> Iterator[None]:
     except StoreError as error:
         raise StoreError(f"--run: {error}") from None
     except InputError as error:
-        named = str(error).partition(" ")[0].rstrip(":") in _OPTIONS
-        raise type(error)(f"--{error}" if named else str(error)) from None
+        said = str(error).replace("difficulty and runs", "difficulty and --run")
+        named = said.partition(" ")[0].rstrip(":") in _OPTIONS
+        raise type(error)(f"--{said}" if named else said) from None
 
 
 def _by_task(text: str, rule: str) -> dict[str, float]:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Json, Sets, allowed, stopped_by_signals
+from mmfl.cli.options import (
+    AllowImports,
+    Config,
+    DataDir,
+    Json,
+    Sets,
+    prepare_imports,
+    stop_on_signals,
+)
 
 if TYPE_CHECKING:
     from mmfl.report import Grid
@@ -38,9 +46,9 @@ def profile(
     from mmfl.experiment import Experiment
     from mmfl.runs import profile as profile_run
 
-    imports = allowed(allow_imports, config)
+    imports = prepare_imports(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
-    with stopped_by_signals(lambda: "while measuring; nothing was saved"):
+    with stop_on_signals(lambda: "while measuring; nothing was saved"):
         measured = profile_run(experiment, rounds=rounds, data_dir=data_dir)
     if json:
         import json as format_

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,10 +19,13 @@ from mmfl.cli.options import (
     Quiet,
     Sets,
     find_modules,
-    stopped_by_signals,
+    stop_on_signals,
 )
 from mmfl.cli.streams import complain, survive_closed_output
-from mmfl.errors import MmflError
+from mmfl.errors import ConfigError, MmflError
+
+if TYPE_CHECKING:
+    from mmfl.experiment import Experiment
 
 __all__ = ["run"]
 
@@ -52,16 +57,14 @@ def run(
     If a task never trained, because all its turns failed or no client could train it, the run is
     still stored and the exit code is 1.
     """
-    from mmfl.cli.views.progress import View
-    from mmfl.experiment import Experiment
+    from mmfl.cli.views.progress import ProgressView
     from mmfl.runs import Run, stored_rounds
 
     if allow_imports:
         find_modules(config)
-    sets = [*(set_ or []), *([f"engine.kind={engine}"] if engine else [])]
-    experiment = Experiment.load(config, sets=sets, allow_imports=allow_imports)
+    experiment = _load(config, set_ or [], engine, allow_imports=allow_imports)
     wanted = Path("runs") / config.stem if out is None else out
-    view = View(experiment, sys.stderr if json else sys.stdout, quiet=quiet)
+    view = ProgressView(experiment, sys.stderr if json else sys.stdout, quiet=quiet)
     stored = stored_rounds(
         experiment, wanted, data_dir=data_dir, renumber=out is None, resume=resume
     )
@@ -71,7 +74,7 @@ def run(
     def where() -> str:
         return _describe_stop(stored.folder) if found else "before the first round"
 
-    with stopped_by_signals(where), view, stored:
+    with stop_on_signals(where), view, stored:
         stored.start()
         found = True
         view.started(stored.folder, stored.after)
@@ -91,6 +94,25 @@ def run(
     if failed:
         complain("; ".join(failed))
         raise typer.Exit(1)
+
+
+def _load(
+    config: Path, sets: Sequence[str], engine: str | None, *, allow_imports: bool
+) -> Experiment:
+    """The experiment; a mistake in the engine's kind is said of --engine, not of --set."""
+    from mmfl.experiment import Experiment
+
+    load = partial(Experiment.load, config, allow_imports=allow_imports)
+    if not engine:
+        return load(sets=sets)
+    try:
+        return load(sets=[*sets, f"engine.kind={engine}"])
+    except ConfigError as error:
+        said = str(error).removeprefix("--set: engine.kind: ")
+        if said == str(error):
+            raise
+        load(sets=sets)  # raises if the mistake is in a --set
+        raise ConfigError(f"--engine: {said}") from None
 
 
 def _describe_stop(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Standard output and error: any letter can be written, and a full disk is no traceback.
+"""Standard output and error: any character can be written, and a full disk causes no traceback.
 
 When nobody reads the output any more (``mmfl ... | head -1``), short commands end in silence, as
 Unix tools do. Commands that train go on without output: `survive_closed_output`.
@@ -49,7 +49,7 @@ class ClosedOutputError(Exception):
     """Nobody reads the output any more; for an `OSError`, Typer would end with exit code 1."""
 
     ends_command = True
-    """Also if code of the user's has printed: it is no error of that code."""
+    """Also if user code has printed: it is not an error of that code."""
 
 
 class _Watched(io.FileIO):
@@ -90,7 +90,7 @@ def watch_output() -> Iterator[None]:
 
 
 def _watch(stream: TextIO, sentence: str | None) -> TextIO:
-    """The stream, on a file that is watched; as it is if it is no file, as in tests."""
+    """The stream, on a file that is watched; as it is if it is not a file, as in tests."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     raw = getattr(stream.buffer, "raw", stream.buffer)  # without buffer: PYTHONUNBUFFERED
@@ -129,7 +129,7 @@ def leave_terminals(terminals: Sequence[int]) -> None:
 
 
 def _lead_to_null(number: int) -> None:
-    """Let what is written to a file come to nothing."""
+    """Discard what is written to a file."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, number)
     os.close(null)
@@ -171,9 +171,7 @@ def name_limit(sentence: str) -> str:
 
 def name_options(sentence: str) -> str:
     """A sentence of the library's, with the option that does what it advises."""
-    sentence = sentence.replace(
-        "continue that run with resume=True", "continue that run with --resume"
-    )
+    sentence = sentence.replace("resume that run with resume=True", "resume that run with --resume")
     return re.sub(r"\b(choose (?:a|another) folder)\b(?! \()", r"\1 (--out)", sentence)
 
 

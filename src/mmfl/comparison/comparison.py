@@ -30,7 +30,7 @@ from mmfl.comparison.planned import (
 )
 from mmfl.comparison.pool import Jobs, jobs_for, sweep
 from mmfl.comparison.series import Series
-from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning
+from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning, plural
 from mmfl.experiment import Experiment, check_experiment, hash_own_code
 from mmfl.objectives import METRICS
 from mmfl.runs import (
@@ -144,7 +144,7 @@ class Comparison:
         A mistake that shows before any run starts is raised at once.
 
         Args:
-            jobs: How many at the same time, each in a process of its own with its share of the
+            jobs: How many at the same time, each in its own process with its share of the
                 workers; 1 does them here, one after the other. "auto": about as many as the local
                 engine has workers, else 1 (see `mmfl.comparison.pool`).
         """
@@ -206,9 +206,9 @@ class Comparison:
         counts = Counter(name for names in changed for name in names)
         for name, count in counts.items():
             self._told.add(name)
-            runs = "1 finished run, which is" if count == 1 else f"{count} finished runs, which are"
-            said = f"the {name} has changed since {runs} kept; to run the new code, choose another"
-            warnings.warn(f"{str(self.out)!r}: {said} folder", MmflWarning, stacklevel=3)
+            runs = plural(count, "run")
+            said = f"the {name} has changed since {runs} finished; to run the new code, choose"
+            warnings.warn(f"{str(self.out)!r}: {said} another folder", MmflWarning, stacklevel=3)
 
     def _warn_of(self, runs: Sequence[Mapping[str, str]]) -> None:
         """Warn, once for each kind, if runs were not made with the same versions and processor."""
@@ -245,7 +245,7 @@ def compare(
 
 
 def _made_now(experiments: Mapping[str, Experiment]) -> dict[str, dict[str, str]]:
-    """By variant: what a run that starts now would be made with, as far as is known before."""
+    """By variant: what is known of what a run that starts now would be made with."""
     here = environment_now()
     return {
         name: made_with(here | {"code": hash_own_code(experiment.resolved())})

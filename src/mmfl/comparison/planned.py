@@ -165,8 +165,8 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
             experiment.file_hash(name)  # says why it cannot be read
     if other:
         raise OtherRunError(
-            f"{str(folder)!r} holds a run on other data than {_what(other[0], experiment)} has "
-            "now; choose another folder"
+            f"{str(folder)!r} holds a run that used other data for {_what(other[0], experiment)}; "
+            "choose another folder"
         )
     return found
 

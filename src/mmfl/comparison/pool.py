@@ -1,11 +1,12 @@
-"""Several runs of a comparison at the same time, each in a process of its own.
+"""Several runs of a comparison at the same time, each in its own process.
 
 A run is a coordinator and its workers, who wait for each other in every round: the workers for the
 slowest of them and for the coordinator, the coordinator for the workers. One coordinator with one
-worker is a chain that uses about one core, at all times. So many runs fill W cores best as W such
-chains, be their models, clients and rounds few or many; that is what "auto" does. If the runs would
-leave chains without work in their last turn, there are as few as do it in as many turns, and these
-share the workers: 9 runs on 8 workers are 5 runs at a time, and then 4, not 8 and then 1.
+worker is a chain that uses about one core, at all times. Many runs therefore fill W cores best as
+W such chains, whether their models, clients and rounds are few or many; that is what "auto" does.
+If that would leave chains without work in their last turn, there are as few chains as finish in the
+same number of turns, and these share the workers: 9 runs on 8 workers are 5 runs at a time, and
+then 4, not 8 and then 1.
 
 The processes (`mmfl.comparison.worker`) keep their engines from run to run. Runs are handed out in
 order, to whichever process is free, the longest of a seed first: the last to be started should be
@@ -82,13 +83,13 @@ def sweep(
     workers = _count_workers(todo[0].experiment)
     shares = [None if workers is None else _share(workers, jobs, n) for n in range(jobs)]
     order = in_order(todo)
-    with _Crew(shares, data_dir) as crew:
+    with _ProcessPool(shares, data_dir) as processes:
         checks = _to_check(order, jobs)
-        answers = crew.ask("check", checks)
+        answers = processes.ask("check", checks)
         bad = {number: answer for number, answer in answers if "error" in answer}
         if bad:
             raise _error(checks[min(bad)], bad[min(bad)])
-        for number, message in crew.ask("run", order):
+        for number, message in processes.ask("run", order):
             yield order[number], _event(order[number], message)
 
 
@@ -126,7 +127,7 @@ def _obstacle(experiment: Experiment) -> str | None:
         again = Experiment.from_toml(text, allow_imports=True).to_toml()
     except ConfigError as error:
         return f"the experiment cannot be sent to another process: {error}"
-    return None if again == text else "the experiment changes when it is written and read again"
+    return None if again == text else "the experiment changes when it is saved and loaded again"
 
 
 def _event(run: Planned, message: Message) -> Event:
@@ -156,7 +157,7 @@ class _Place:
     busy: int | None = None
 
 
-class _Crew:
+class _ProcessPool:
     """Processes that take runs; those that die are replaced, and their runs done again."""
 
     def __init__(self, shares: Sequence[int | None], data_dir: Path | None) -> None:
@@ -182,7 +183,7 @@ class _Crew:
             for place, number, child in self._heard():
                 message = child.receive()
                 if message is None:
-                    how = self._bury(place, child)
+                    how = self._clear_place(place, child)
                     deaths[number] += 1
                     if do == "run":
                         clear_unfinished(runs[number].folder)
@@ -200,7 +201,8 @@ class _Crew:
 
     def _give(self, place: _Place, do: str, number: int, runs: Sequence[Planned]) -> None:
         if place.child is not None and place.child.process.poll() is not None:
-            self._bury(place, place.child)  # it died with nothing to do, so no run is to blame
+            # It died with nothing to do, so no run is to blame.
+            self._clear_place(place, place.child)
         if place.child is None:
             place.child = Child.start("mmfl.comparison.worker")
             start = {"command": sys.argv, "data_dir": self._data_dir, "workers": place.workers}
@@ -222,12 +224,12 @@ class _Crew:
         ]
 
     @staticmethod
-    def _bury(place: _Place, child: Child) -> str:
+    def _clear_place(place: _Place, child: Child) -> str:
         """Make room for another process; how this one ended.
 
         It is waited for: a run that a dead process was doing counts as interrupted only then.
         """
-        how = child.obituary(PATIENCE)
+        how = child.describe_end(PATIENCE)
         end([child], 0)
         place.child = place.busy = None
         return how

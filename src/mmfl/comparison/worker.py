@@ -8,8 +8,8 @@ After {"command", "data_dir", "workers"} come requests:
 
 "code" has the hashes of the user's modules: they must be the same here.
 
-Each is answered by {"over": true}, with "error" and its "kind" (or its "trace", where it is none of
-ours) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
+Each is answered by {"over": true}, with "error" and its "kind" (or its "trace", if it is not
+mmfl's) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
 
 A run's code may fork this process; a fork that has something to say ends instead.
 

@@ -135,7 +135,7 @@ class Family:
         return {"kind": kind, **dump(member)}
 
     def _is_function(self, value: object) -> bool:
-        """Whether this is a function of the user's where one may stand."""
+        """Whether this is a user's function, where one is allowed."""
         plain = callable(value) and not isinstance(value, type) and hasattr(value, "__qualname__")
         return plain and self.function is not None
 
@@ -197,7 +197,7 @@ class Family:
 
 @contextmanager
 def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
-    """Turn what a class of the user's raises while it makes a member into a mistake in `kind`."""
+    """Turn what a user's class raises while it makes a member into a mistake in `kind`."""
     try:
         yield
     except (MmflError, PydanticCustomError, ValidationError):

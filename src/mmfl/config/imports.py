@@ -46,7 +46,7 @@ def are_imports_allowed() -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class OwnFunction:
-    """A function of the user's, by its import path, and the keywords that it is given."""
+    """A user's function, by its import path, and the keywords that it is given."""
 
     path: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)

@@ -92,7 +92,7 @@ def short(value: object) -> str:
         text = repr(value)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # a whole number with too many digits, or an object of the user's
+    except BaseException:  # a whole number with too many digits, or a user's object
         many = isinstance(value, int)
         return "a number with too many digits" if many else f"a {type(value).__name__}"
     return shorten(text, 60)

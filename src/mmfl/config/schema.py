@@ -1,7 +1,7 @@
-"""JSON Schema, which editors use: it accepts what the parser accepts, as far as it can say so.
+"""JSON Schema, which editors use: it accepts what the parser accepts, where JSON Schema can say so.
 
 It cannot say that 3.0 is not a whole number, that NaN is not a number, or how two fields depend on
-each other. `tests/test_schema.py` compares it with the parser, value by value.
+each other. `tests/config/test_schema.py` compares it with the parser, value by value.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def family_schema(family: Family) -> Schema:
     if family.scalar is not None:
         kind, name = family.scalar
         value = dict(tables[kind]["properties"][name])
-        if value.get("type") == "string":  # a kind, or an import path, is no such value
+        if value.get("type") == "string":  # a kind or an import path is not such a value
             value["not"] = {"anyOf": [{"enum": [*tables]}, {"pattern": ":"}]}
         choices.append(value)
     if family.listed is not None:

@@ -70,7 +70,7 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
         if not isinstance(here, dict | list):
             raise ConfigError(f"--set: {path}: {'.'.join(keys[: depth + 1])} is not a table")
     if isinstance(here, list):
-        raise ConfigError(f"--set: {path}: must name a key of the item, too")
+        raise ConfigError(f"--set: {path}: must also name a key of the item")
     if keys[-1] == "kind" and here.get("kind") != value:
         here.clear()
     here[keys[-1]] = value

@@ -54,8 +54,8 @@ class RunTrace:
 def walk(setting: Setting, seed: int) -> dict[str, RunTrace]:
     """One run, until every task has trained in T rounds (or rounds are out).
 
-    Stopping at T and not after so many rounds keeps the mean over seeds honest: which seeds have
-    come as far as T by some round depends on what was selected.
+    Stopping at T, and not after a number of rounds, keeps the mean over seeds honest: which seeds
+    have reached T by some round depends on what was selected.
     """
     problems = setting.tasks
     errors = {name: [problem.error(problem.first)] for name, problem in problems.items()}
@@ -134,7 +134,7 @@ class Trajectory:
 
     @cached_property
     def by_round(self) -> Sample:
-        """The error after each round, trained or not, as far as all seeds went."""
+        """The error after each round, trained or not, up to the last that all seeds reached."""
         R = min(walk.rounds for walk in self.walks)
         return Sample(np.stack([walk.by_round[: R + 1] for walk in self.walks]))
 

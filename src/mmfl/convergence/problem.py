@@ -130,7 +130,7 @@ class Problem(ABC):
         """sigma^2 >= E|g - grad F_k|^2 wherever training can get (Assumption 3).
 
         Args:
-            batch_size: Examples of a minibatch, drawn without replacement; all, of who has fewer.
+            batch_size: Examples of a minibatch, drawn without replacement; all if there are fewer.
             rate: The largest learning rate; at most 1 / L.
         """
 

@@ -31,7 +31,7 @@ class Quadratic(Problem):
     coordinate by coordinate a mean of w_j and x_j with weights >= 0, and aggregation is a mean of
     clients' weights. So each coordinate stays between the least and the greatest of its start and
     of all batch means that can be drawn, the extremes of which are the means of a client's b least
-    and b greatest values. Projection onto that box is the identity, wherefore a bound over it is a
+    and b greatest values. Projection onto that box is the identity, so a bound over it is a
     bound over the training, and the round loop needs no projection.
 
     **sigma^2.** g - grad F_k = a (m_k - x) does not depend on w: exact, see `spread_left`.

@@ -221,7 +221,7 @@ class Synthetic:
 
 @dataclass(frozen=True)
 class FromFunction:
-    """What a function of the user's returns: `Arrays`, a table of arrays, or four arrays.
+    """What a user's function returns: `Arrays`, a table of arrays, or four arrays.
 
     See `Arrays.check` for the table's keys: x_train, y_train, x_test, y_test, or `clients`.
     """
@@ -278,7 +278,7 @@ def _hint(path: Path) -> str:
 
 
 def _read_size(path: Path) -> int:
-    """How many bytes the arrays of an npz file have, by their heads; 0 if it is no such file."""
+    """The bytes of an npz file's arrays, from their headers; 0 if it is not an npz file."""
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             return sum(head.bytes for head in _heads(archive).values())

@@ -69,7 +69,7 @@ class InlineEngine:
         return numerics()
 
     def needs(self) -> list[Need]:
-        """What the models will take, as far as it is known before they are built."""
+        """What is known of the models' memory before they are built."""
         trainer = self._trainer
         found = {task: trainer.weigh(task) for task in self.federation.tasks}
         known = {task: size for task, size in found.items() if size is not None}

@@ -123,13 +123,14 @@ class LocalEngine:
     def numerics(self) -> dict[str, str]:
         """What the workers compute with."""
         reply, _ = next(iter(self._of_tasks("numerics").values()))
-        return dict(self._good(reply, "asking what a worker computes with")["numerics"])
+        return dict(self._good(reply, "asking a worker for its versions")["numerics"])
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
         known: dict[str, Weighed] = {}
         for task, (reply, _) in self._of_tasks("weigh").items():
-            weighed = self._good(reply, f"task {task!r}: looking at its model")["weighed"]
+            what = f"task {task!r}: measuring the size of its model"
+            weighed = self._good(reply, what)["weighed"]
             known |= {task: Weighed(*weighed)} if weighed else {}
         arrays = self._cache.arrays(self._experiment)
         needs = model_needs(self._experiment, self.federation, arrays, known)
@@ -208,10 +209,10 @@ class LocalEngine:
             for unit, (reply, _) in zip(units, replies, strict=True):
                 task, clients = unit["task"], unit["clients"]
                 if "failed" in reply and len(clients) > 1:
-                    # One of these is deadly: a worker apart finds out which, one by one.
+                    # One of these is deadly: a spare worker finds out which, one by one.
                     alone = [unit | {"clients": [client]} for client in clients]
-                    with closing(self._pool.apart()) as apart:
-                        yield from self._evaluate(alone, apart)
+                    with closing(self._pool.open_spare()) as spare:
+                        yield from self._evaluate(alone, spare)
                 elif "failed" in reply and clients:
                     why = f"its evaluation {reply['failed']}"
                     yield EvaluationFailure(task, clients[0], "worker", why)
@@ -234,7 +235,7 @@ class LocalEngine:
         """Before anything is written that workers read."""
         self._pool.refuse_fork()
         if self._closed:
-            raise EngineError("the engine is closed; open another")
+            raise EngineError("the engine is closed; open a new one")
 
     def _refuse_unprepared(self) -> None:
         self._refuse_closed()
@@ -300,10 +301,10 @@ class LocalEngine:
             with closing(asked) as replies:
                 for unit, (reply, _) in zip(units, replies, strict=True):
                     if "failed" in reply and len(unit.jobs) > 1:
-                        # One of these turns is deadly: a worker apart finds out which, one by one.
+                        # One of these turns is deadly: a spare worker finds out which, one by one.
                         alone = [Unit([job], False, 0.0, unit.bytes // 2) for job in unit.jobs]
-                        with closing(self._pool.apart()) as apart:
-                            yield from self._train(alone, apart, keep=keep)
+                        with closing(self._pool.open_spare()) as spare:
+                            yield from self._train(alone, spare, keep=keep)
                     else:
                         yield from self._results(unit, reply, keep=keep)
                     self._give_back(unit)

@@ -5,7 +5,7 @@ surprise for scripts without a main guard). Requests and replies are JSON; large
 through mapped files. A worker that dies is replaced and its request is asked again; a request that
 has cost three workers their lives, or that outlasts `timeout`, is answered with {"failed": why}. A
 reply carries the number of its request; a worker whose reply has another is killed and replaced. A
-worker that dies while it starts is to blame on nobody: ten in a row, and the pool gives up. With a
+worker that dies while it starts is replaced; after ten in a row the pool gives up. With a
 `timeout`, a worker that has not set itself up in that time (two minutes at least) is killed.
 """
 
@@ -122,7 +122,7 @@ class Pool:
         self._timeout = timeout
         self._set_up = None if timeout is None else max(timeout, SET_UP)
         self._workers: list[_Worker] = []
-        self._stillborn = 0
+        self._failed_starts = 0
         self._owner = os.getpid()
 
     def start(self) -> None:
@@ -144,7 +144,7 @@ class Pool:
         """Raise `EngineError` in a process that was forked from the owner."""
         if os.getpid() != self._owner:
             raise EngineError(
-                "an engine cannot be used in a fork of the process that opened it; open another"
+                "an engine cannot be used in a fork of the process that opened it; open a new one"
             )
 
     def greet(self, greeting: Message) -> None:
@@ -193,7 +193,7 @@ class Pool:
         finally:
             self._drop_waiting()
 
-    def apart(self) -> Pool:
+    def open_spare(self) -> Pool:
         """A pool of one more worker with the same files and greetings, for a risky request."""
         return Pool(1, self._files, self.greetings, timeout=self._timeout)
 
@@ -227,7 +227,7 @@ class Pool:
         try:
             reply = worker.receive()
         except (EOFError, OSError):
-            self._bury(worker, requests)
+            self._remove_dead(worker, requests)
             return
         worker.overdue = False  # it answered, if only at the last moment
         if worker.ready:
@@ -242,10 +242,10 @@ class Pool:
         if "error" in reply and "setup" not in worker.owed:  # else it is void
             self.close()  # the others could not do it either
             raise EngineError(reply["error"])
-        self._stillborn = 0
+        self._failed_starts = 0
 
     def _kill_overdue(self) -> None:
-        """Kill who has not answered in time; `_bury` follows when the socket is at its end."""
+        """Kill workers that have not answered in time; `_remove_dead` then finds them."""
         if self._timeout is None or self._set_up is None:
             return
         now = calls.monotonic()
@@ -255,21 +255,21 @@ class Pool:
                 worker.child.process.kill()
                 worker.overdue = True
 
-    def _bury(self, worker: _Worker, requests: Requests) -> None:
+    def _remove_dead(self, worker: _Worker, requests: Requests) -> None:
         """Drop a dead worker; its first request is to blame, the others are simply asked again."""
         self._workers.remove(worker)
         if not worker.ready:
-            self._count_stillborn(worker)
+            self._count_failed_start(worker)
         worker.child.kill()
         requests.ask_again(worker.waiting)
         if worker.ready and worker.waiting:
             requests.blame(worker.waiting[0], late=worker.overdue)
 
-    def _count_stillborn(self, worker: _Worker) -> None:
+    def _count_failed_start(self, worker: _Worker) -> None:
         """Give up if a worker could not start, or if ten in a row were killed before they could."""
-        code, words = worker.child.ended(PATIENCE), worker.child.last_words()
-        self._stillborn += 1
-        if code <= 0 and self._stillborn < STARTS:
+        code, words = worker.child.wait_for_end(PATIENCE), worker.child.read_last_line()
+        self._failed_starts += 1
+        if code <= 0 and self._failed_starts < STARTS:
             return
         worker.child.kill()
         how = f"ended with exit code {code}"

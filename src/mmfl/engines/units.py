@@ -26,8 +26,8 @@ SMALL = 3e7
 
 LARGE = 1 << 20
 LIGHT = 256
-"""A turn of fewer samples than this, with at least so many weights, is light: what adding its
-update up takes is not small compared with what training takes."""
+"""A turn of fewer than `LIGHT` samples, with at least `LARGE` weights, is light: adding up its
+update takes a considerable time compared with training."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ def cut(
         merge: Whether sums of chunks are wanted at all.
         whole: Whether turns that are light but not small may stay together.
         weights: From task to the number of its weights.
-        pace: From task to the seconds that a sample took, as far as it is known.
+        pace: From task to the seconds that a sample took, where that is known.
         samples: From a task and its jobs to the number of examples that each will process.
     """
     many = len(jobs) >= 4 * CHUNK * workers  # else some workers would have to wait

@@ -69,7 +69,7 @@ class Worker:
                 reply, frame = getattr(self, f"do_{request.pop('do')}")(**request)
             except MmflError as error:
                 reply = {"error": str(error), "ours": True}
-            except BaseException as error:  # code of the user's may raise anything
+            except BaseException as error:  # user code may raise anything
                 pass_on(error)
                 reply = {"error": describe_error(error)}
             finally:

@@ -168,7 +168,7 @@ DONE = ("examples", "samples", "loss_before", "loss_after", "norm", "seconds")
 
 @dataclass(frozen=True, slots=True)
 class ClientFailure:
-    """A turn that came to nothing: recorded, never fatal.
+    """A failed turn: recorded, never fatal.
 
     `partial` is here for the same purpose as in `ClientUpdate`: a chunk may end with a failure.
     `turn` is False if the client failed to evaluate a model, not to train it.

@@ -65,11 +65,11 @@ class Engine(Protocol):
         ...
 
     def data(self) -> dict[str, str]:
-        """From task name to the SHA-256 of its data, as far as the engine holds the data."""
+        """From task name to the SHA-256 of its data, for the tasks whose data it holds."""
         ...
 
     def numerics(self) -> dict[str, str]:
-        """What training is computed with, by name, as far as it is known: versions, instructions.
+        """What is known of what training is computed with, by name: versions, instructions.
 
         Other values may give other bits; they are stored with a run, and compared on resume.
         """
@@ -92,8 +92,8 @@ class Engine(Protocol):
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """One result per job, in the order of the jobs.
 
-        Whatever a client sends beyond its one answer is no result: an engine that receives such a
-        thing delivers it, after the answer, as a `ClientFailure` with the job's address, the reason
+        Anything that a client sends beyond its one answer is not a result: an engine that receives
+        it delivers it, after the answer, as a `ClientFailure` with the job's address, the reason
         "duplicate" and `turn` False; it is recorded, and the answer stands. That is for the engine
         to find out, which knows who sent what: an address can be copied.
 

@@ -125,7 +125,7 @@ class Experiment:
         unknown = [word for word in wanted_by(self.aggregator) if word not in WANTS]
         if unknown:
             what = f"the aggregator {describe_part(self.aggregator)} wants {unknown[0]!r}"
-            raise ValueError(f"{what}; what it can get: {', '.join(WANTS)}")
+            raise ValueError(f"{what}; known: {', '.join(WANTS)}")
         if self.recruitment is not None:
             self.recruitment.check_tasks([task.name for task in self.tasks])
         if self.faults is not None:
@@ -140,7 +140,8 @@ class Experiment:
             if self.kernel_of(task) == "batched" and not fits_batched(task, self.precision):
                 raise ValueError(
                     f'kernel = "batched" needs an mlp without dropout or augment, with '
-                    f'cross_entropy and float32, unlike task {task.name!r}; "fast" takes everything'
+                    f'cross_entropy and float32, unlike task {task.name!r}; "fast" can train '
+                    "every task"
                 )
 
     @property
@@ -200,7 +201,7 @@ class Experiment:
         if key not in paths:
             bids = {} if self.recruitment is None else self.recruitment.files()
             if key not in bids:
-                raise InputError(f"{key} names no file in the experiment")
+                raise InputError(f"{key} is not a file that the experiment names")
             return bids[key]
         try:
             return hash_input(paths[key])
@@ -218,7 +219,7 @@ class Experiment:
 
     def training(self, task: str) -> LocalTraining:
         """``[local]`` with the task's own settings."""
-        return self.local.overridden(self.task(task).local)
+        return self.local.override(self.task(task).local)
 
     def work(self, task: str, t: int) -> LocalWork:
         """A turn's work in the round before which a task trained in t rounds."""
@@ -229,7 +230,7 @@ class Experiment:
     def resolved(self) -> Experiment:
         """The experiment with every "auto" that affects the result replaced by its meaning."""
         common: KernelName = "fast" if self.kernel == "auto" else self.kernel
-        with imports_allowed(True):  # a loss of the user's own, imported already, names its metric
+        with imports_allowed(True):  # a user's loss, imported already, names its metric
             tasks = tuple(
                 dataclasses.replace(
                     task,

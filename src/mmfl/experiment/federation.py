@@ -129,7 +129,7 @@ class SimulatedFederation:
 
 
 def _guard_shards(task: str) -> Guard:
-    """A guard for a block that asks shards, which a partition of the user's may have made."""
+    """A guard for a block that asks shards, which a user's partition may have made."""
     return Guard(f"task {task!r}: its partition failed", DataError)
 
 

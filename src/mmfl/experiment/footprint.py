@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Weighed", "job_needs", "model_needs", "turn_needs", "worker_needs"]
 
 _PROCESS = 100 << 20
-"""Bytes that a process of ours takes before it has any model: Python, NumPy, torch."""
+"""Bytes that an mmfl process takes before it has any model: Python, NumPy, torch."""
 
 _TURN = 200
 """Bytes that a turn takes at the coordinator, at least: its place, its assignment, its job."""

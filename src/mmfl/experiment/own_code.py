@@ -1,4 +1,4 @@
-"""The code of the user's that an experiment names as ``module:Name``, by the hash of its file."""
+"""The user code that an experiment names as ``module:Name``, by the hash of its file."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class LocalTraining:
         if self.epochs is None and self.steps is None:
             object.__setattr__(self, "epochs", 5)
 
-    def overridden(self, by: LocalOverride) -> LocalTraining:
+    def override(self, by: LocalOverride) -> LocalTraining:
         """These settings with a task's own; its `steps` replace `epochs` and the reverse."""
         own = {f.name: getattr(by, f.name) for f in dataclasses.fields(by)}
         changes = {key: value for key, value in own.items() if value is not None}

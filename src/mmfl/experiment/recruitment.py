@@ -81,7 +81,7 @@ class RecruitmentSettings:
             said = f"cannot read {self.bids.path!r}: {error.strerror}"
             raise InputError(f"recruitment.bids: {said}") from None
 
-    def asked(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
+    def collect_bids(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
         """The bids of these clients for these tasks."""
         what = f"clients.count = {len(clients):,} with an auction of {len(tasks)} tasks"
         refuse([Need(what, bytes_needed(len(clients), len(tasks)))])
@@ -99,7 +99,7 @@ def _near(name: str, names: Sequence[str]) -> str:
 
 
 def _match_bids(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: str) -> Bids:
-    """The rows and columns of a file in the order of an experiment; who is not in it is unwilling.
+    """The rows and columns of a file in an experiment's order; clients not in it are unwilling.
 
     Columns and tasks must be the same; so must rows and clients, if the file does not name them.
     """

@@ -1,4 +1,4 @@
-"""What a fault is: how a client misbehaves, and what came of it."""
+"""What a fault is: how a client misbehaves, and the outcome."""
 
 from __future__ import annotations
 

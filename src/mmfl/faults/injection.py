@@ -59,8 +59,10 @@ class Injection:
     virtual: float = math.nan
     _culprits: dict[tuple[Act, str], dict[int, int]] = field(default_factory=dict)
 
-    def lost(self, jobs: Sequence[Job], places: Ints, sizes: Ints) -> list[ClientFailure | None]:
-        """For each job the failure that it comes to before the engine sees it, or None.
+    def find_lost(
+        self, jobs: Sequence[Job], places: Ints, sizes: Ints
+    ) -> list[ClientFailure | None]:
+        """For each job the failure that ends it before the engine sees it, or None.
 
         Args:
             jobs: The round's.
@@ -90,7 +92,7 @@ class Injection:
             if deaf or (some.tasks is not None and task not in some.tasks):
                 continue
             draws = stream(self.seed, "misbehaves", self.round, task, number, act).at(clients)
-            among = some.among(clients, rng=stream(self.seed, "misbehaving", number))
+            among = some.select(clients, rng=stream(self.seed, "misbehaving", number))
             found = dict.fromkeys(clients[among & (draws < some.rate)].tolist(), number) | found
         self._culprits[act, task] = found
 
@@ -116,7 +118,7 @@ class Injection:
         return found
 
     def note(self, address: Address, act: Act, *, refused: bool) -> None:
-        """Record what came of what a client did that misbehaves."""
+        """Record the outcome of a misbehaviour."""
         number = self._culprits[act, address.task][address.client]
         kind = MISBEHAVIOURS.kind_of(self.settings.clients[number].does)
         self.faults.append(Fault(address, kind, "refused" if refused else "accepted"))

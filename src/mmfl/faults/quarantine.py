@@ -64,6 +64,6 @@ class Quarantine:
         return found
 
     @staticmethod
-    def away(t: int, offenders: Offenders) -> npt.NDArray[np.int64]:
-        """Ids of the clients that are left out in round t, ascending."""
+    def find_excluded(t: int, offenders: Offenders) -> npt.NDArray[np.int64]:
+        """Ids of the clients that are excluded in round t, ascending."""
         return np.array(sorted(c for c, (_, until) in offenders.items() if until >= t), np.int64)

@@ -25,7 +25,7 @@ from mmfl.errors import did_you_mean
 from mmfl.faults.base import Misbehaviour
 from mmfl.faults.claims import AbsurdWeight, FalseLoss
 from mmfl.faults.replays import Duplicate, ReplayedRound, ReplayedTask
-from mmfl.faults.speeds import SPEEDS, Given, Speed
+from mmfl.faults.speeds import SPEEDS, GivenSpeeds, Speed
 from mmfl.faults.tensors import ExtraTensor, MissingTensor, WrongShape
 from mmfl.faults.values import Inf, Nan, Scaled, SignFlipped
 from mmfl.rng import Stream
@@ -56,7 +56,7 @@ Chance = Annotated[float, Strict(), Field(ge=0, le=1)]
 
 Chances = Annotated[
     float | tuple[float, ...],
-    BeforeValidator(partial(check_shares, rule="a chance in [0, 1]")),
+    BeforeValidator(partial(check_shares, rule="a probability in [0, 1]")),
     one_or_several(minimum=0, maximum=1),
 ]
 
@@ -83,8 +83,8 @@ class Misbehaving:
         if (self.share is None) == (self.ids is None):
             raise ValueError("needs either share or ids, to say which clients misbehave")
 
-    def among(self, clients: npt.NDArray[np.int64], *, rng: Stream) -> npt.NDArray[np.bool_]:
-        """Which of these clients are such ones."""
+    def select(self, clients: npt.NDArray[np.int64], *, rng: Stream) -> npt.NDArray[np.bool_]:
+        """Which of these clients misbehave in this way."""
         if self.share is not None:
             return rng.at(clients) < self.share
         return np.isin(clients, np.array(self.ids, np.int64))
@@ -113,15 +113,16 @@ class Faults:
     def __post_init__(self) -> None:
         for key in ("deadline", "jitter"):
             if getattr(self, key) and self.speed is None:
-                raise ValueError(f"{key} needs a speed, from which virtual time follows")
+                raise ValueError(f"{key} needs a speed: virtual time is computed from it")
 
     def check(self, tasks: Sequence[str], count: int) -> None:
         """Refuse what does not fit an experiment with these tasks and this many clients."""
         if isinstance(self.dropout, tuple) and len(self.dropout) != count:
             raise ValueError(
-                f"faults.dropout must have one chance per client ({count}), got {len(self.dropout)}"
+                f"faults.dropout must have one probability per client ({count}), "
+                f"got {len(self.dropout)}"
             )
-        if isinstance(self.speed, Given) and len(self.speed.values) != count:
+        if isinstance(self.speed, GivenSpeeds) and len(self.speed.values) != count:
             raise ValueError(
                 f"faults.speed must have one rate per client ({count}), "
                 f"got {len(self.speed.values)}"
@@ -136,4 +137,4 @@ class Faults:
                 if client >= count:
                     raise ValueError(f"{where}.ids must be below {count}, got {client}")
             if isinstance(some.does, ReplayedTask) and len(tasks) < 2:
-                raise ValueError(f"{where}.does: a replay of another task needs two tasks")
+                raise ValueError(f"{where}.does: replayed_task needs at least two tasks")

@@ -10,7 +10,15 @@ import numpy.typing as npt
 from mmfl.config import Family, NonNegative, Positive, component
 from mmfl.rng import Stream
 
-__all__ = ["SPEEDS", "Constant", "Given", "LogNormal", "Speed", "UniformSpeed", "normal_scores"]
+__all__ = [
+    "SPEEDS",
+    "ConstantSpeed",
+    "GivenSpeeds",
+    "LogNormal",
+    "Speed",
+    "UniformSpeed",
+    "normal_scores",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -38,7 +46,7 @@ class Speed(Protocol):
 
 
 @component
-class Constant:
+class ConstantSpeed:
     """The same speed for all clients; in a file, simply ``speed = 100.0``."""
 
     rate: Positive
@@ -49,7 +57,7 @@ class Constant:
 
 
 @component
-class Given:
+class GivenSpeeds:
     """One speed per client, in the order of the clients; or simply ``speed = [100.0, 50.0]``."""
 
     values: tuple[Positive, ...]
@@ -101,7 +109,12 @@ class UniformSpeed:
 
 SPEEDS = Family(
     name="speed",
-    table={"constant": Constant, "given": Given, "lognormal": LogNormal, "uniform": UniformSpeed},
+    table={
+        "constant": ConstantSpeed,
+        "given": GivenSpeeds,
+        "lognormal": LogNormal,
+        "uniform": UniformSpeed,
+    },
     needs=("rates",),
     scalar=("constant", "rate"),
     listed=("given", "values"),

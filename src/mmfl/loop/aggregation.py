@@ -79,8 +79,8 @@ def _check_answer(
 ) -> tuple[Params, Any]:
     """The new weights and the aggregator's state, or an error that names the aggregator.
 
-    A model that diverges under an aggregator of ours is a result. All updates are finite, so in an
-    aggregator of the user's, weights that are not finite are a mistake.
+    A model that diverges under a built-in aggregator is a result. All updates are finite, so with a
+    user's aggregator, weights that are not finite are a mistake.
 
     Args:
         experiment: Whose aggregator gave the answer.

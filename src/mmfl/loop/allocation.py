@@ -58,7 +58,7 @@ def allocate_clients(
         )
     given, after = answer
     with guard_part("allocator", allocator):
-        given = list(given) if isinstance(given, Iterator) else given  # code of its own, too
+        given = list(given) if isinstance(given, Iterator) else given  # user code, too
         assignments = given if isinstance(given, Assignments) else _pack(allocator, given)
     fault = first_fault(assignments, view)
     if fault is not None:

@@ -6,7 +6,7 @@ round is too slow, and a place for every client too large.
 
 The method: keep the turns of segments of rounds, each segment at least twice as long as the next
 (J. L. Bentley, J. B. Saxe: "Decomposable Searching Problems I. Static-to-Dynamic Transformation",
-J. Algorithms 1980). A round adds a segment of its own and puts it together with those before it
+J. Algorithms 1980). A round adds its own segment and merges it with those before it
 that are too short for that. So a turn is moved O(log(n / m)) times, and a client is looked up in as
 many segments. Segments are never changed: tables share them.
 """

@@ -186,7 +186,7 @@ class FaultyGate(Gate):
         view = self._view
         rows = np.searchsorted(view.clients, [job.address.client for job in jobs])
         columns = np.array([view.tasks.index(job.address.task) for job in jobs], np.int64)
-        lost = self._injection.lost(jobs, view.positions[rows], view.sizes[rows, columns])
+        lost = self._injection.find_lost(jobs, view.positions[rows], view.sizes[rows, columns])
         self.failures += [failure for failure in lost if failure is not None]
         jobs = [job for job, failure in zip(jobs, lost, strict=True) if failure is None]
         for task, group in groupby(jobs, key=lambda job: job.address.task):
@@ -234,8 +234,8 @@ def _pair(jobs: Sequence[Job], results: Iterator[Result]) -> Iterator[tuple[Job,
     done = 0
     for result in results:
         if done == len(jobs):
-            raise EngineError(f"the engine gave more results than the {len(jobs)} jobs it had")
+            raise EngineError(f"the engine returned more results than it had jobs ({len(jobs)})")
         yield jobs[done], result
         done += 1
     if done < len(jobs):
-        raise EngineError(f"the engine gave {done} results for {len(jobs)} jobs")
+        raise EngineError(f"the engine returned {done} results for {len(jobs)} jobs")

@@ -42,5 +42,5 @@ class Rounds(Iterator[tuple[State, RoundRecord]]):
         """End the rounds and the workers; if another thread computes a round, after that one."""
         with self._lock:
             if getgeneratorstate(self._generator) == GEN_RUNNING:
-                raise EngineError("rounds cannot be closed by the code that computes one of them")
+                raise EngineError("rounds cannot be closed by code that runs within a round")
             self._generator.close()

@@ -67,7 +67,7 @@ class Population:
             if not active:
                 who = "that hold data" if recruited is None else "that are recruited"
                 raise NoClientsError(
-                    f"clients.active = {rate:g} of {count} clients {who} leaves nobody active; "
+                    f"clients.active = {rate:g} of {count} clients {who} leaves no client active; "
                     "raise it"
                 )
             refuse(turn_needs(rate, active, len(federation.tasks)))
@@ -111,7 +111,7 @@ class Population:
         """Which of these places (None = all), by number, are of clients in quarantine."""
         if self.quarantine is None or not offenders:
             return np.empty(0, np.int64)
-        ids = self.quarantine.away(t, offenders)
+        ids = self.quarantine.find_excluded(t, offenders)
         clients = self.federation.clients
         if isinstance(clients, range):
             found: Ints = (ids - clients.start) // clients.step

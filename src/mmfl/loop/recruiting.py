@@ -76,7 +76,7 @@ def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients 
     settings = experiment.recruitment
     if settings is None:
         return None
-    bids = settings.asked(federation.tasks, federation.clients, experiment.seed)
+    bids = settings.collect_bids(federation.tasks, federation.clients, experiment.seed)
     holds = federation.sizes(ids_of(federation.clients)) > 0
     entry = np.where(holds, bids.values, np.inf).min(axis=0, initial=np.inf)
     kept = list(range(len(bids.tasks)))
@@ -89,7 +89,7 @@ def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients 
         if settings.empty == "stop":
             raise InputError(_why_empty(settings, outcome, empty[0]))
         del kept[max(empty, key=lambda place: (entry[kept[place]], place))]
-    raise NoClientsError("the auction recruits nobody who could train any of the tasks")
+    raise NoClientsError("the auction recruited no client that can train any of the tasks")
 
 
 def _columns(bids: Bids, kept: list[int]) -> Bids:
@@ -141,14 +141,14 @@ def _why_empty(settings: RecruitmentSettings, outcome: Recruitment, s: int) -> s
         lever = next((x for x in ("budget", "threshold") if hasattr(settings.mechanism, x)), None)
         advice = f"raise the {lever}, or {advice}" if lever else advice
     task = outcome.bids.tasks[s]
-    return f"the auction found no client that could train task {task!r}: {why}; {advice}"
+    return f"the auction recruited no client that can train task {task!r}: {why}; {advice}"
 
 
 def warn_left_out(recruited: RecruitedClients | None) -> None:
     """Warn of tasks that are left out."""
     if recruited is not None and recruited.left_out:
         names = ", ".join(recruited.left_out)
-        said = f"the auction recruited nobody who could train {names}: left out, not trained"
+        said = f"the auction recruited no client that can train {names}; left out of training"
         warnings.warn(said, MmflWarning, stacklevel=3)
 
 

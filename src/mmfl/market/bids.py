@@ -115,7 +115,7 @@ class Bids:
             found = self.ascending[np.arange(S), np.minimum(t, N + 1) - 1].tolist()
         return found
 
-    def replaced(self, row: int, asked: Sequence[float]) -> Bids:
+    def replace_row(self, row: int, asked: Sequence[float]) -> Bids:
         """The same table with another row; `asked` (S) is taken at its word, not checked.
 
         Searches for lies run thousands of auctions that differ in one row.

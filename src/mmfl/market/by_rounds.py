@@ -31,10 +31,10 @@ class Round:
 
     Attributes:
         t: Its number.
-        purse: B_s before the round.
+        funds: B_s before the round.
         need: t * b(t, s), what a task must have so that its t-th user joins; a task without a t-th
             bidder is left out.
-        poor: S_{t-1}: tasks whose t-th user cannot join from their own purse.
+        poor: S_{t-1}: tasks whose t-th user cannot join from their own funds.
         rich: S_t: tasks whose t-th user can.
         A: What the poor lack.
         C: What the rich have left.
@@ -43,7 +43,7 @@ class Round:
     """
 
     t: int
-    purse: Money
+    funds: Money
     need: Money
     poor: tuple[int, ...]
     rich: tuple[int, ...]
@@ -62,15 +62,15 @@ def max_min_fair_by_rounds(
     flag(fractional, "fractional")
     order = _order(table)
     *_, last = rounds_of(table, B)
-    purse, count = dict(last.purse), dict.fromkeys(order, last.t - 1)
+    funds, count = dict(last.funds), dict.fromkeys(order, last.t - 1)
     parts: dict[int, Fraction] = {}
     if fractional:  # lines 17-20
         parts, given = _fractions(table, last, payment)
         rich = _affords(last)
-        purse |= _lower({s: purse[s] for s in rich}, last.need, given)  # C is paid by the rich
+        funds |= _lower({s: funds[s] for s in rich}, last.need, given)  # C is paid by the rich
         count |= dict.fromkeys(rich, last.t)
     stop: Stop = "exhausted" if len(last.need) < len(order) else "budget"
-    return _pay(table, {s: order[s][: count[s]] for s in order}, purse, parts, payment, stop)
+    return _pay(table, {s: order[s][: count[s]] for s in order}, funds, parts, payment, stop)
 
 
 def rounds_of(bids: Any, budget: float | Q) -> Iterator[Round]:
@@ -79,21 +79,21 @@ def rounds_of(bids: Any, budget: float | Q) -> Iterator[Round]:
     order = _order(table)  # line 2
     S = tuple(order)
     slack = Q(SLACK) * B
-    purse: Money = {s: B / len(S) for s in S}  # line 1; printed B / s, which adds up to more than B
+    funds: Money = {s: B / len(S) for s in S}  # line 1; printed B / s, which adds up to more than B
     for t in count_from(1):  # line 3
         need = {s: t * Q(table.values[order[s][t - 1], s]) for s in S if t <= len(order[s])}
-        poor = tuple(s for s in need if need[s] > purse[s])  # line 6; printed b <= B / t, not B_s/t
-        rich = tuple(s for s in need if need[s] <= purse[s])
-        A = sum((need[s] - purse[s] for s in poor), Q(0))  # line 12
-        C = sum((purse[s] - need[s] for s in rich), Q(0))  # line 13
+        poor = tuple(s for s in need if need[s] > funds[s])  # line 6; printed b <= B / t, not B_s/t
+        rich = tuple(s for s in need if need[s] <= funds[s])
+        A = sum((need[s] - funds[s] for s in poor), Q(0))  # line 12
+        C = sum((funds[s] - need[s] for s in rich), Q(0))  # line 13
         ends = len(need) < len(S) or C + slack < A  # line 14; printed A < C refuses an exact fit
-        after = purse
+        after = funds
         if not ends:  # line 15
-            after = _lower({s: purse[s] for s in rich}, need, A) | {s: need[s] for s in poor}
-        yield Round(t, purse, need, poor, rich, A, C, after, ends)
+            after = _lower({s: funds[s] for s in rich}, need, A) | {s: need[s] for s in poor}
+        yield Round(t, funds, need, poor, rich, A, C, after, ends)
         if ends:
             return
-        purse = after
+        funds = after
 
 
 def _order(table: Bids) -> dict[int, list[int]]:
@@ -106,8 +106,8 @@ def _order(table: Bids) -> dict[int, list[int]]:
 
 
 def _affords(last: Round) -> list[int]:
-    """Tasks whose t-th user joins in the partial round, from their own purse."""
-    return [s for s in last.need if last.need[s] <= last.purse[s] * (1 + Q(SLACK))]
+    """Tasks whose t-th user joins in the partial round, from their own funds."""
+    return [s for s in last.need if last.need[s] <= last.funds[s] * (1 + Q(SLACK))]
 
 
 def _fractions(table: Bids, last: Round, payment: Payment) -> tuple[dict[int, Fraction], Q]:
@@ -115,8 +115,8 @@ def _fractions(table: Bids, last: Round, payment: Payment) -> tuple[dict[int, Fr
     T, order = last.t - 1, _order(table)
     rich = _affords(last)
     b = {s: last.need[s] / last.t for s in last.need if s not in rich}
-    C = sum((max(Q(0), last.purse[s] - last.need[s]) for s in rich), Q(0))
-    own = {s: _own(last.purse[s], T, b[s], payment) for s in b}
+    C = sum((max(Q(0), last.funds[s] - last.need[s]) for s in rich), Q(0))
+    own = {s: _own(last.funds[s], T, b[s], payment) for s in b}
     gift = _share({s: b[s] - own[s] for s in b}, C)  # printed C / |S_{t-1}|, the rest lost
     pay = {s: own[s] + gift[s] for s in b}
     parts = {
@@ -130,7 +130,7 @@ def _fractions(table: Bids, last: Round, payment: Payment) -> tuple[dict[int, Fr
 def _pay(
     table: Bids,
     winners: Mapping[int, list[int]],
-    purse: Money,
+    funds: Money,
     parts: Mapping[int, Fraction],
     payment: Payment,
     stop: Stop,
@@ -142,7 +142,7 @@ def _pay(
     for s, rows in winners.items():
         price.append(None)
         if rows:
-            share = purse[s] / len(rows)
+            share = funds[s] / len(rows)
             if payment == "critical" and len(rows) < len(order[s]):
                 share = min(share, Q(table.values[order[s][len(rows)], s]))
             price[s] = max(float(share), float(table.values[rows[-1], s]))
@@ -161,28 +161,28 @@ def _pay(
     )
 
 
-def _own(purse: Q, T: int, b: Q, payment: Payment) -> Q:
+def _own(funds: Q, T: int, b: Q, payment: Payment) -> Q:
     """What a poor task can spend on its fractional user before others give."""
     if T == 0:
-        return purse
-    return max(Q(0), purse - T * b) if payment == "critical" else Q(0)
+        return funds
+    return max(Q(0), funds - T * b) if payment == "critical" else Q(0)
 
 
-def _lower(purse: Money, floor: Mapping[int, Q], amount: Q) -> Money:
+def _lower(funds: Money, floor: Mapping[int, Q], amount: Q) -> Money:
     """Purses after `amount` was taken: the fullest are lowered together, none below its floor."""
-    purse = dict(purse)
+    funds = dict(funds)
     while amount > 0:
-        above = [s for s in purse if purse[s] > floor[s]]
+        above = [s for s in funds if funds[s] > floor[s]]
         if not above:  # the budget's tolerance: nothing is left to take
             break
-        top = max(purse[s] for s in above)
-        fullest = [s for s in above if purse[s] == top]
-        below = max([floor[s] for s in fullest] + [purse[s] for s in above if purse[s] < top])
+        top = max(funds[s] for s in above)
+        fullest = [s for s in above if funds[s] == top]
+        below = max([floor[s] for s in fullest] + [funds[s] for s in above if funds[s] < top])
         step = min(top - below, amount / len(fullest))
         for s in fullest:
-            purse[s] -= step
+            funds[s] -= step
         amount -= step * len(fullest)
-    return purse
+    return funds
 
 
 def _share(lack: Mapping[int, Q], amount: Q) -> Money:

@@ -21,7 +21,7 @@ from mmfl.market.budget_fair import Payment
 from mmfl.market.options import choice, flag
 from mmfl.market.recruitment import Fraction, Recruitment, Stop, recruited
 
-__all__ = ["MaxMinFair", "max_min_fair", "pour_evenly"]
+__all__ = ["MaxMinFair", "max_min_fair", "water_fill"]
 
 
 def max_min_fair(
@@ -29,12 +29,12 @@ def max_min_fair(
 ) -> Recruitment:
     """Recruit the same number of clients for every task, plus one fractional client.
 
-    The purses of the tasks, B / S each at first, move in rounds: in round t every task needs
+    The funds of the tasks, B / S each at first, move in rounds: in round t every task needs
     t * b(t, s) to pay t clients the price b(t, s), and tasks that have more lend to those that have
-    less, the fullest first. The purses always add up to B, so:
+    less, those with the most funds first. The funds always add up to B, so:
 
     1. T is the largest t with t * sum_s b(t, s) <= B; the T lowest bidders of every task win.
-    2. The purses then are B_s = max(T * b(T, s), lam), with lam such that they add up to B.
+    2. The funds then are B_s = max(T * b(T, s), lam), with lam such that they add up to B.
     3. With `fractional`, the tasks that can afford a client more take it (donors), and what they
        have beyond it buys the others' next client in part, all alike.
     4. Every winner of a task is paid the same: money_s / k_s ("share"), or
@@ -55,11 +55,11 @@ def max_min_fair(
         need = np.arange(1, N + 2) * table.ascending.sum(axis=0)  # t * sum_s b(t, s)
     T = int(np.searchsorted(need, at_most(B), "right"))
     floors = [T * bid for bid in table.smallest(T)] if T else [0.0] * S
-    purses = pour_evenly(floors, [math.inf] * S, B)
+    funds = water_fill(floors, [math.inf] * S, B)
     if fractional:
-        end = _last_round(table, T, purses, own_savings=payment == "critical")
+        end = _last_round(table, T, funds, own_savings=payment == "critical")
     else:
-        end = _Ending([T] * S, purses, [None] * S)
+        end = _Ending([T] * S, funds, [None] * S)
     price = [money / max(k, 1) for money, k in zip(end.money, end.counts, strict=True)]
     if payment == "critical":
         following = table.smallest(np.array(end.counts) + 1)
@@ -77,44 +77,44 @@ class _Ending:
     fractional: list[Fraction | None]
 
 
-def _last_round(bids: Bids, T: int, purses: list[float], *, own_savings: bool) -> _Ending:
+def _last_round(bids: Bids, T: int, funds: list[float], *, own_savings: bool) -> _Ending:
     """The partial round t = T + 1: donors take their next client, the others a part of theirs."""
     t = T + 1
     b = bids.smallest(t)
-    end = _Ending([T] * len(b), list(purses), [None] * len(b))
-    # Tasks without a t-th bidder keep their purse for their T winners, and take no part.
+    end = _Ending([T] * len(b), list(funds), [None] * len(b))
+    # Tasks without a t-th bidder keep their funds for their T winners, and take no part.
     served = [s for s, bid in enumerate(b) if bid < math.inf]
-    donors = [s for s in served if t * b[s] <= at_most(purses[s])]
-    needy = [s for s in served if t * b[s] > at_most(purses[s])]
+    donors = [s for s in served if t * b[s] <= at_most(funds[s])]
+    needy = [s for s in served if t * b[s] > at_most(funds[s])]
 
     own = [0.0] * len(needy)  # what a needy task can spend on its own
     if T == 0:
-        own = [purses[s] for s in needy]
-    elif own_savings:  # its T winners are paid b(t, s) at most: the rest of the purse is saved
-        own = [max(0.0, purses[s] - T * b[s]) for s in needy]
+        own = [funds[s] for s in needy]
+    elif own_savings:  # its T winners are paid b(t, s) at most: the rest of the funds is saved
+        own = [max(0.0, funds[s] - T * b[s]) for s in needy]
     lack = [b[s] - has for s, has in zip(needy, own, strict=True)]
     floors = [t * b[s] for s in donors]
-    spare = sum(max(0.0, purses[s] - floor) for s, floor in zip(donors, floors, strict=True))  # C
+    spare = sum(max(0.0, funds[s] - floor) for s, floor in zip(donors, floors, strict=True))  # C
     given = min(spare, sum(lack))  # M
-    gifts = pour_evenly([0.0] * len(needy), lack, given)
+    gifts = water_fill([0.0] * len(needy), lack, given)
     for s, has, gift in zip(needy, own, gifts, strict=True):
         pay = min(has + gift, b[s])
         if pay > SLACK * b[s]:  # less is nobody: dust of rounding
             end.fractional[s] = Fraction(int(bids.order[s, T]), pay / b[s], pay)
 
-    full = [max(floor, purses[s]) for s, floor in zip(donors, floors, strict=True)]
-    kept = pour_evenly(floors, full, sum(full) - given)
+    full = [max(floor, funds[s]) for s, floor in zip(donors, floors, strict=True)]
+    kept = water_fill(floors, full, sum(full) - given)
     for s, money in zip(donors, kept, strict=True):
         end.counts[s], end.money[s] = t, money
     return end
 
 
-def pour_evenly(low: Sequence[float], high: Sequence[float], total: float) -> list[float]:
-    """Pour water into vessels between their bottoms and their rims, to one common level.
+def water_fill(low: Sequence[float], high: Sequence[float], total: float) -> list[float]:
+    """Raise values from `low` to one common level, at most to `high`, until they add up to `total`.
 
-    The values are `level` kept between low and high, and the level is such that they add up to
-    `total`; if even the bottoms hold more than that, they are the answer, and so are the rims if
-    they hold less. This is level waterfilling (section 5.1 of the specification) either way round.
+    If the sum of `low` is already larger, the result is `low`; if the sum of `high` is smaller, it
+    is `high`. This is level waterfilling (section 5.1 of the specification), for raising and for
+    lowering.
     """
     marks = [(bottom, 1) for bottom in low] + [(rim, -1) for rim in high if rim < math.inf]
     level, held, open_ = min(low, default=0.0), sum(low), 0

@@ -18,7 +18,7 @@ def choice(value: object, known: Iterable[str], name: str) -> None:
 
 
 def count(value: object, name: str) -> None:
-    """Refuse what is no whole number above 0."""
+    """Refuse anything but a whole number above 0."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{name} must be a whole number, got {short(value)}")
     if value < 1:

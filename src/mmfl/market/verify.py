@@ -125,7 +125,7 @@ def _check_shapes(outcome: Recruitment, table: Bids) -> None:
 
 
 def _total(amounts: Iterable[float]) -> float:
-    """Their sum, rounded once; inf if it is no number that a float can hold."""
+    """Their sum, rounded once; inf if a float cannot hold it."""
     try:
         return math.fsum(amounts)
     except (OverflowError, ValueError):

@@ -125,7 +125,7 @@ class Huber:
 
 @dataclass(frozen=True)
 class OwnLoss:
-    """A function of the user's: outputs, targets -> the batch's mean, or one number per example."""
+    """A user's function: outputs, targets -> the batch's mean, or one number per example."""
 
     function: OwnFunction
 

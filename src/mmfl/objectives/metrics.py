@@ -163,7 +163,7 @@ class LossItself:
 
 @dataclass(frozen=True)
 class OwnMetric:
-    """A function of the user's: outputs, targets -> the batch's mean, or one number per example.
+    """A user's function: outputs, targets -> the batch's mean, or one number per example.
 
     Its options are the function's keywords, but `better` ("higher" or "lower") and `bounds` ([low,
     high] of an example's value), which are the metric's own.

@@ -85,7 +85,7 @@ class PowerLaw:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A quantity after so much work; it never rises.
+    """A quantity as a function of the work done; it never rises.
 
     Attributes:
         work: (n) U at which it was measured, ascending.

@@ -145,8 +145,8 @@ def histories_in(folder: Path, experiment: Experiment) -> dict[str, History]:
             number, kind = known[task.name]
             if kind != wanted:
                 raise InputError(
-                    f"run {str(folder)!r} judges task {task.name!r} by {kind}, but the experiment "
-                    f"uses {wanted}"
+                    f"run {str(folder)!r} evaluates task {task.name!r} by {kind}, but the "
+                    f"experiment uses {wanted}"
                 )
             if number not in rows:
                 raise StoreError(f"the run in {str(folder)!r} has no finished round yet")

@@ -1,4 +1,4 @@
-"""How a task learns: what finished runs tell of its difficulty and its metric after so much work.
+"""How a task learns: its difficulty and metric as functions of the work, from finished runs.
 
 A `History` is one task in one run. `Learning.of` puts the histories of a task together: it finds
 the power beta of a round's clients with which they fall onto one curve, and fits that curve.
@@ -26,7 +26,7 @@ DEFAULT_BETA = 0.25
 from runs with 3, 6 and 12 active clients (experiments/plan_error/results/plan_error.md)."""
 
 _SLACK = 1e-6
-"""Work is added up in float32 by the round loop: so much more of it is the same work."""
+"""The round loop adds up work in float32: amounts that differ by less than this are equal."""
 
 _BETAS = np.linspace(0.0, 1.0, 21)
 _APART, _COMMON, _CLEARLY = 1.5, 0.2, 0.8
@@ -99,7 +99,7 @@ def scatter(histories: Sequence[History], beta: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What is known of a task from runs: a `mmfl.planning.surrogate.Tutor`.
+    """What is known of a task from runs: a `mmfl.planning.surrogate.Predictor`.
 
     Attributes:
         beta: A round with n clients adds n^beta to the work.

@@ -90,7 +90,7 @@ def check_beta(beta: float | None, curves: bool) -> None:
 def find_targets(
     experiment: Experiment, given: float | Mapping[str, float] | None, curves: bool
 ) -> dict[str, float]:
-    """By task, the metric to reach, as far as there is one; only curves tell when that is."""
+    """The metric to reach, for tasks that have a target; only curves tell when it is reached."""
     names = [task.name for task in experiment.tasks]
     if given is not None and not curves:
         raise InputError("target: only the curves of runs show when it is reached; give a run")

@@ -124,7 +124,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Plan:
-    """What alphas and budgets will do, as far as it can be known before anything is spent.
+    """The predicted effect of alphas and budgets, before anything is spent.
 
     Attributes:
         scenarios: By budget, then by alpha.

@@ -31,8 +31,8 @@ from mmfl.planning.options import (
 )
 from mmfl.planning.outlook import Plan, Source
 from mmfl.planning.scenarios import summarize_trials
-from mmfl.planning.surrogate import Fixed, Surrogate, Tutor, make_rehearsal
-from mmfl.planning.trials import Auction, Tally, Trial
+from mmfl.planning.surrogate import Fixed, Predictor, Surrogate, make_surrogate_experiment
+from mmfl.planning.trials import Auction, Trial, TrialTally
 from mmfl.rng import stream
 
 __all__ = ["DRAWS", "Knowledge", "Planning", "plan"]
@@ -49,13 +49,13 @@ class Knowledge:
 
     Attributes:
         source: Where that comes from.
-        tutors: By task, what is known of it.
+        predictors: By task, what is known of it.
         runs: The run directories that were read.
         notes: What a person should know.
     """
 
     source: Source
-    tutors: Mapping[str, Tutor]
+    predictors: Mapping[str, Predictor]
     runs: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class Planning:
         for draw in range(self.draws):
             seed = int(stream(self.experiment.seed, "plan", draw).integers(2**63))
             for budget in self.budgets:
-                base = make_rehearsal(set_budget(self.experiment, budget), seed)
+                base = make_surrogate_experiment(set_budget(self.experiment, budget), seed)
                 population, recruited = _recruit(base, self.federation)
                 for alpha in self.alphas:
                     yield self._try(draw, set_alpha(base, alpha), population, recruited)
@@ -100,7 +100,7 @@ class Planning:
     def summarize(self, trials: Iterable[Trial]) -> Plan:
         """The plan that trials make."""
         trials = tuple(trials)
-        tasks, tutors = self.federation.tasks, self.knowledge.tutors
+        tasks, predictors = self.federation.tasks, self.knowledge.predictors
         return Plan(
             scenarios=summarize_trials(trials, tasks, self.targets, self.knowledge.source),
             rounds=self.experiment.rounds,
@@ -108,7 +108,7 @@ class Planning:
             tasks=tasks,
             source=self.knowledge.source,
             runs=self.knowledge.runs,
-            beta={task: t.beta for task, t in tutors.items() if isinstance(t, Learning)},
+            beta={task: t.beta for task, t in predictors.items() if isinstance(t, Learning)},
             notes=(*self.knowledge.notes, *self._notes(trials)),
         )
 
@@ -132,12 +132,12 @@ class Planning:
         recruited: RecruitedClients | None,
     ) -> Trial:
         """One draw of one scenario, from the auction to the last round."""
-        tasks, tutors = self.federation.tasks, self.knowledge.tutors
-        tally = Tally(tasks, tutors, self.targets, draw)
+        tasks, predictors = self.federation.tasks, self.knowledge.predictors
+        tally = TrialTally(tasks, predictors, self.targets, draw)
         if population is None:
             tally.skip_rounds(experiment.rounds)
         else:
-            engine = Surrogate(experiment, self.federation, tutors)
+            engine = Surrogate(experiment, self.federation, predictors)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", MmflWarning)  # of tasks left out: they are counted
                 for state, record in rounds(experiment, engine=engine, population=population):
@@ -183,7 +183,9 @@ def plan(
     check_experiment(experiment)
     check_draws(draws)
     if runs and difficulty is not None:
-        raise InputError("difficulty and runs both say how hard tasks are; give one of them")
+        raise InputError(
+            "difficulty and runs cannot be used together: both say how hard the tasks are"
+        )
     check_beta(beta, bool(runs))
     for alpha in alphas:
         set_alpha(experiment, alpha)

@@ -3,7 +3,7 @@
 A task's model is two numbers: the work done on it so far, U_s, and the power beta_s with which the
 clients of a round add to it. A turn returns at once; the aggregator `Work` adds n_t^beta_s for the
 n_t updates that were accepted; an evaluation reads the difficulty f_s and the metric off what is
-known of the task (`Tutor`). Everything else in a round is real: recruitment, active clients,
+known of the task (`Predictor`). Everything else in a round is real: recruitment, active clients,
 eligibility, allocation, faults and checks.
 """
 
@@ -23,14 +23,14 @@ from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params, Split
 from mmfl.experiment import Experiment, Federation, Ids
 from mmfl.objectives import LossScore
 
-__all__ = ["Fixed", "Surrogate", "Tutor", "Work", "make_rehearsal", "work_of"]
+__all__ = ["Fixed", "Predictor", "Surrogate", "Work", "make_surrogate_experiment", "work_of"]
 
 _LAYOUT = Layout((("work", (1,)), ("beta", (1,))))
 _UPDATE = Params(_LAYOUT, np.ones(2, np.float32))
 
 
-class Tutor(Protocol):
-    """What is known of a task: how hard it is after so much work."""
+class Predictor(Protocol):
+    """Predicts from the work done on a task how hard it is."""
 
     @property
     def beta(self) -> float:
@@ -83,7 +83,7 @@ def work_of(params: Params) -> float:
     return float(params.flat[0])
 
 
-def make_rehearsal(experiment: Experiment, seed: int) -> Experiment:
+def make_surrogate_experiment(experiment: Experiment, seed: int) -> Experiment:
     """The experiment as a `Surrogate` serves it: who trains what is decided as in the original.
 
     Difficulties are read off directly (the score "loss", of an evaluation whose loss they are) and
@@ -106,17 +106,17 @@ def make_rehearsal(experiment: Experiment, seed: int) -> Experiment:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """An `Engine` for a rehearsed experiment.
+    """An `Engine` for an experiment of `make_surrogate_experiment`.
 
     Attributes:
-        experiment: As `make_rehearsal` makes it.
+        experiment: The experiment.
         federation: Who is there; it may be that of another seed.
-        tutors: By task, what is known of it.
+        predictors: By task, what is known of it.
     """
 
     experiment: Experiment
     federation: Federation
-    tutors: Mapping[str, Tutor]
+    predictors: Mapping[str, Predictor]
     merges: ClassVar[bool] = False
     workers: ClassVar[int] = 1
 
@@ -129,13 +129,13 @@ class Surrogate:
         return {}
 
     def prepare(self, experiment: Experiment) -> None:
-        """Only rehearsals with the same tasks, clients and seed can be served."""
+        """Only experiments with the same tasks, clients and seed can be served."""
         experiment.resolved().refuse_world_of(self.experiment)
 
     def initial(self) -> dict[str, Params]:
         """No work done yet."""
         return {
-            task: Params(_LAYOUT, np.array([0.0, self.tutors[task].beta], np.float32))
+            task: Params(_LAYOUT, np.array([0.0, self.predictors[task].beta], np.float32))
             for task in self.federation.tasks
         }
 
@@ -147,7 +147,8 @@ class Surrogate:
         sizes = self.federation.sizes(clients)
         column = {task: number for number, task in enumerate(self.federation.tasks)}
         loss = {
-            task: self.tutors[task].difficulty(work_of(weights)) for task, weights in params.items()
+            task: self.predictors[task].difficulty(work_of(weights))
+            for task, weights in params.items()
         }
         for row, job in enumerate(jobs):
             task = job.address.task
@@ -167,8 +168,8 @@ class Surrogate:
     ) -> Iterator[Evaluation]:
         """The difficulty, as the loss, and the metric after the work done."""
         for task, weights in params.items():
-            tutor, work = self.tutors[task], work_of(weights)
-            yield Evaluation(task, 1, tutor.difficulty(work), tutor.metric(work))
+            predictor, work = self.predictors[task], work_of(weights)
+            yield Evaluation(task, 1, predictor.difficulty(work), predictor.metric(work))
 
     def close(self) -> None:
         """Nothing is held."""

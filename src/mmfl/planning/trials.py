@@ -12,9 +12,9 @@ import numpy.typing as npt
 from mmfl.exchange import Params
 from mmfl.loop import RecruitedClients, RoundRecord
 from mmfl.planning.learning import Learning
-from mmfl.planning.surrogate import Tutor, work_of
+from mmfl.planning.surrogate import Predictor, work_of
 
-__all__ = ["Auction", "Tally", "Trial"]
+__all__ = ["Auction", "Trial", "TrialTally"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -75,12 +75,12 @@ class Trial:
     beyond: Floats
 
 
-class Tally:
+class TrialTally:
     """What a trial counts, round by round; arrays are by task.
 
     Args:
         tasks: The S names.
-        tutors: By task, what is known of it.
+        predictors: By task, what is known of it.
         targets: By task, the metric to reach; tasks without one are left out.
         draw: The number of the draw: it decides which run a task is like.
     """
@@ -88,7 +88,7 @@ class Tally:
     def __init__(
         self,
         tasks: Sequence[str],
-        tutors: Mapping[str, Tutor],
+        predictors: Mapping[str, Predictor],
         targets: Mapping[str, float],
         draw: int,
     ) -> None:
@@ -97,7 +97,7 @@ class Tally:
         self.turns, self.starved = np.zeros(S), np.zeros(S)
         self.reached, self.beyond = np.full(S, math.inf), np.full(S, math.inf)
         self.difficulty, self.metric = np.full(S, math.nan), np.full(S, math.nan)
-        self._tasks, self._tutors = tasks, tutors
+        self._tasks, self._predictors = tasks, predictors
         self._targets, self._draw = targets, draw
 
     def add_round(self, record: RoundRecord, params: Mapping[str, Params]) -> None:
@@ -136,11 +136,11 @@ class Tally:
         )
 
     def _is_beyond(self, task: str, work: float) -> bool:
-        tutor = self._tutors[task]
-        return isinstance(tutor, Learning) and tutor.beyond(work)
+        predictor = self._predictors[task]
+        return isinstance(predictor, Learning) and predictor.beyond(work)
 
     def _has_reached(self, task: str, work: float) -> bool:
-        tutor, target = self._tutors[task], self._targets.get(task)
-        if target is None or not isinstance(tutor, Learning):
+        predictor, target = self._predictors[task], self._targets.get(task)
+        if target is None or not isinstance(predictor, Learning):
             return False
-        return tutor.reached(target, work, like=self._draw)
+        return predictor.reached(target, work, like=self._draw)

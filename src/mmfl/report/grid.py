@@ -2,7 +2,7 @@
 
 A `Grid` shows every number whole. Where its columns do not fit side by side:
 
-1. Names and titles are broken into lines, only as far as they must be.
+1. Names and titles are broken into lines, only where they must be.
 2. Columns that still do not fit move to further tables below, which repeat the names.
 3. A column that is wider than the terminal itself is folded.
 

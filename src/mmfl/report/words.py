@@ -33,7 +33,7 @@ def number(value: float, decimals: int, *, sign: bool = False) -> str:
 def amounts(values: Sequence[float | None], *, nothing: float = 0.0) -> list[str]:
     """Amounts of money for one column: alike in decimals, so that the largest has four digits.
 
-    One that would lose too much keeps two digits of its own; one of at most `nothing` is 0; None is
+    One that would lose too much keeps two digits; one of at most `nothing` is 0; None is
     unknown.
 
     >>> amounts([12.5, 0.25, None, 7.1e-15], nothing=1e-9), amounts([1234567.8, 0.02])

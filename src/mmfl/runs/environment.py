@@ -91,7 +91,7 @@ def sessions(environment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def made_with(session: Mapping[str, Any]) -> dict[str, str]:
-    """What the bits of a session's rounds depend on besides the experiment, as far as is known.
+    """What is known to affect the bits of a session's rounds, besides the experiment.
 
     From "mmfl", "torch", "numpy", "CPU capability", ... to what was used; from "code of MODULE" to
     the first digits of its SHA-256.

@@ -17,7 +17,7 @@ __all__ = ["FaultCount", "Tally", "count_quarantined", "counts", "longest", "tal
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of one kind of fault.
+    """The outcomes of one kind of fault.
 
     Attributes:
         injected: How often it was made to happen.
@@ -34,7 +34,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class FaultCount:
-    """How often a client did something at a task, and what came of it.
+    """How often a client did something at a task, and the outcome.
 
     Attributes:
         task: The task's name.

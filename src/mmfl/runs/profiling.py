@@ -178,11 +178,13 @@ def _paces(experiment: Experiment, engine: Engine) -> dict[str, dict[str, float]
 def _with_kernel(experiment: Experiment, kernel: KernelName) -> Experiment:
     """The experiment with this kernel for all tasks that it fits."""
 
-    def fitting(task: Task) -> KernelName:
+    def choose_kernel(task: Task) -> KernelName:
         fits = kernel != "batched" or fits_batched(task, experiment.precision)
         return kernel if fits else "fast"
 
-    tasks = tuple(dataclasses.replace(task, kernel=fitting(task)) for task in experiment.tasks)
+    tasks = tuple(
+        dataclasses.replace(task, kernel=choose_kernel(task)) for task in experiment.tasks
+    )
     return dataclasses.replace(experiment, tasks=tasks)
 
 

@@ -1,4 +1,4 @@
-"""Going on with a run: what is in its directory, whether it is this experiment's, and from where.
+"""Resume a run: what its directory holds, whether it is the same experiment, and where to start.
 
 A run resumes from the newest checkpoint that is whole and that the run's own rounds agree with.
 Rounds after it are forgotten and done again, to the same bits: a round depends on nothing but the
@@ -183,7 +183,7 @@ def find_resumable(folder: Path, experiment: Experiment) -> ResumableRun | None:
 
 
 def is_unsigned(folder: Path) -> bool:
-    """Whether a folder is empty, or a run directory of ours in which no run has started yet."""
+    """Whether a folder is empty, or an mmfl run directory in which no run has started yet."""
     if not is_folder(folder):
         return False
     with trouble("read", folder):
@@ -196,7 +196,7 @@ def is_unsigned(folder: Path) -> bool:
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Remove a run of ours that ended in its first moment, unless another process owns it now."""
+    """Remove a run that ended in its first moment, unless another process owns it now."""
     if not is_unsigned(folder) or not is_marked(folder):
         return
     try:
@@ -222,7 +222,7 @@ def _remove_unsigned(folder: Path, lease: Lease) -> None:
 
 
 def _is_started(folder: Path) -> bool:
-    """Whether a run has started in a folder of ours; a database that is damaged says yes."""
+    """Whether a run has started in an mmfl folder; True if its database is damaged."""
     try:
         with closing(open_for_reading(folder)) as database:
             if is_empty(database):

@@ -17,7 +17,7 @@ FORMAT = "3"
 """Of the tables below; a run is continued only by an mmfl that writes the same."""
 
 APPLICATION = int.from_bytes(b"mmfl", "big")
-"""What SQLite files of ours have in their head (``PRAGMA application_id``)."""
+"""What mmfl's SQLite files have in their header (``PRAGMA application_id``)."""
 
 TABLES = {
     "meta": "(key TEXT PRIMARY KEY, value TEXT NOT NULL)",

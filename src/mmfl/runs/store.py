@@ -312,7 +312,7 @@ class RunStore:
 
     def seal(self) -> None:
         """Make the database one plain file again, unless somebody is reading it just now."""
-        self.check_owner()  # SQLite removes the log by its path, whosever that is
+        self.check_owner()  # SQLite removes the log by its path, even if another process owns it
         with suppress(sqlite3.OperationalError):
             calls.execute(self._database, "PRAGMA journal_mode = DELETE")
 
@@ -330,7 +330,7 @@ class RunStore:
         return found if isinstance(found, dict) else {}
 
     def data(self) -> dict[str, str]:
-        """From task name to the SHA-256 of its data, as far as the run knew it."""
+        """From task name to the SHA-256 of its data, for the tasks whose data was hashed."""
         found = self.environment().get("data")
         return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 

@@ -6,8 +6,8 @@
     checkpoints/*         against their own SHA-256, and against the rounds in the database
     data, bids            against the SHA-256 in environment.json, where they can be loaded
 
-This finds accidents: a disk that forgets, a copy that was cut short, an edit. Who can write into a
-directory can write new hashes, too.
+This finds accidents: a disk that forgets, a copy that was cut short, an edit. Anyone who can write
+into a directory can write new hashes, too.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def _files(store: RunStore) -> Iterator[Part]:
         if not store.verifiable:
             yield Part(name, "not verifiable", _OLDER)
             continue
-        damage = store.file_damage(name)
-        yield Part(name, "damaged" if damage else "ok", damage.removeprefix(f"{name} "))
+        damage = store.file_damage(name).removeprefix(f"{name} ").removeprefix("is ")
+        yield Part(name, "damaged" if damage else "ok", damage)
 
 
 def _checkpoints(folder: Path, store: RunStore | None = None) -> Iterator[Part]:

@@ -1,4 +1,4 @@
-"""A Python process of ours at the other end of a socket: no fork, no pickles, no main guard.
+"""An mmfl process at the other end of a socket: no fork, no pickles, no main guard.
 
 Messages are JSON. The other side reads its socket's file number from its first argument. It ends
 when this process ends, however that happens and whatever it computes: see `mmfl.system.guard`.
@@ -81,8 +81,8 @@ class Child:
         """Start ``python -m module SOCKET FILES``; it looks for modules where this process does.
 
         What `environment` says holds unless this process's own says otherwise. It computes with one
-        thread, as there are several of them, and has a process group of its own, so that Ctrl-C is
-        this process's to handle. Sending and receiving fail if for `patience` seconds no byte gets
+        thread, as there are several of them, and has its own process group, so that this process
+        handles Ctrl-C. Sending and receiving fail if for `patience` seconds no byte gets
         through.
         """
         log = temporary_file()
@@ -135,7 +135,7 @@ class Child:
             return None
         return message
 
-    def ended(self, patience: float) -> int:
+    def wait_for_end(self, patience: float) -> int:
         """The exit code; a process that takes longer than that to end is killed."""
         try:
             return self.process.wait(max(0.0, patience))
@@ -143,7 +143,7 @@ class Child:
             self.process.kill()
             return self.process.wait()
 
-    def last_words(self) -> str:
+    def read_last_line(self) -> str:
         """The last line that it printed."""
         self.log.seek(max(0, self.log.seek(0, os.SEEK_END) - 2000))
         lines = self.log.read().decode(errors="replace").split("\n")
@@ -175,9 +175,9 @@ class Child:
         self.connection.close()
         self.log.close()
 
-    def obituary(self, patience: float) -> str:
+    def describe_end(self, patience: float) -> str:
         """How it ended, and the last line that it printed."""
-        code, words = self.ended(patience), self.last_words()
+        code, words = self.wait_for_end(patience), self.read_last_line()
         how = f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
         return f"{how} ({words})" if words else how
 
@@ -202,7 +202,7 @@ def end(children: Iterable[Child], patience: float) -> None:
     limit = calls.monotonic() + patience
     for child in known:
         if child.ours:
-            child.ended(limit - calls.monotonic())
+            child.wait_for_end(limit - calls.monotonic())
         child.close()
 
 

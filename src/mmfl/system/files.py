@@ -203,10 +203,10 @@ def write_whole(path: Path, content: bytes, *, sync: bool = True) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file in a folder of the user's, as a whole; one that is there is replaced.
+    """Write a file in a user's folder, as a whole; one that is there is replaced.
 
     Folders that are missing are made.
-    Unlike that of `write_whole`, the temporary file has a random name: nothing of the user's is
+    Unlike that of `write_whole`, the temporary file has a random name: no file of the user is
     ever in its place. A link stays a link; a device or a pipe is written to as it is.
     """
     if path.exists() and not path.is_file():
@@ -286,7 +286,7 @@ def _remove_quietly(path: Path) -> None:
 def _remove_leftover(part: Path) -> None:
     """Remove an unfinished file; a pipe or a link is neither removed nor written through."""
     if not stat.S_ISREG(calls.status(part, follow_symlinks=False).st_mode):
-        raise OSError(errno.EEXIST, f"{part.name} is in the way: it is not a file")
+        raise OSError(errno.EEXIST, f"{part.name} exists and is not a regular file")
     calls.unlink(part)
 
 
@@ -311,7 +311,7 @@ def make_folders(folder: Path) -> None:
     for path in missing:
         sync_folder(path.parent)
     if not missing:
-        with suppress(PermissionError):  # a folder of the user's, which outlasts a power cut or not
+        with suppress(PermissionError):  # a user's folder, which outlasts a power cut or not
             sync_folder(folder.parent)
 
 

@@ -1,4 +1,4 @@
-"""Runs a module of ours in a child process, and ends the process when its parent is gone.
+"""Runs an mmfl module in a child process, and ends the process when its parent is gone.
 
     python -P -m mmfl.system.guard MODULE PARENT SOCKET FILES
 

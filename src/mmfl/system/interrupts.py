@@ -2,7 +2,7 @@
 
 A closing terminal, a batch system or an impatient person sends several signals within a moment. A
 second exception in the middle of saving a checkpoint would lose it. Ignoring signals at the first
-one (``SIG_IGN``) is no way out: Python prints an error for a signal that has arrived already, and
+one (``SIG_IGN``) does not help: Python prints an error for a signal that has arrived already, and
 whose handler is gone when its turn comes.
 """
 

@@ -31,7 +31,7 @@ def _open_null(number: int) -> None:
         os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free: this one
     except OSError as error:
         raise EngineError(
-            f"file number {number} is closed, and {os.devnull!r} cannot be opened in its place: "
-            f"{error.strerror}"
+            f"file descriptor {number} is closed, and {os.devnull!r} cannot be opened in its "
+            f"place: {error.strerror}"
         ) from None
     os.set_inheritable(number, True)

@@ -1,8 +1,8 @@
 """Errors in code that the user wrote: one sentence that says which part failed, and where.
 
-An experiment may name classes and functions of the user's, and they may raise anything.
+An experiment may name the user's classes and functions, and they may raise anything.
 ``sys.exit`` would end the program, `typer.Exit(0)` would even look like success, and a full disk in
-their code is not a full disk of ours. So every call of such a part is inside a guard:
+their code is not a full disk in mmfl's. So every call of such a part is inside a guard:
 
     with guard_part("allocator", allocator):
         answer = allocator.allocate(...)
@@ -57,8 +57,8 @@ class Guard:
             function that says it, which is called only if there is an error.
         kind: The error to raise.
         part: What is called. By default the block may call several parts, and an error counts only
-            if it went through code of the user's.
-        always: Whether errors in a part of ours count, too.
+            if it went through user code.
+        always: Whether errors in a built-in part count, too.
         wraps: Whether mmfl's own errors also get these words; by default they are raised as they
             are.
     """
@@ -101,7 +101,7 @@ class Guard:
 def guard_part(
     what: str, part: object, *, task: str | None = None, kind: type[MmflError] = EngineError
 ) -> Guard:
-    """A guard for one part; an error in a part of ours is a defect, and is raised as it is.
+    """A guard for one part; an error in a built-in part is a defect, and is raised as it is.
 
     Args:
         what: What kind of part it is, such as "allocator".
@@ -124,7 +124,7 @@ def hand_over(items: Iterable[T]) -> Iterator[T]:
 
 
 def is_own(part: object) -> bool:
-    """Whether a part is the user's: its class, or the function that a class of ours calls."""
+    """Whether a part is the user's: its class, or the function that a built-in class calls."""
     ours = type(part).__module__.partition(".")[0] == "mmfl"
     return not ours or getattr(part, "function", None) is not None
 
@@ -155,7 +155,7 @@ def describe_error(error: BaseException, part: object = None) -> str:
 
 
 def add_prefix(error: MmflError, prefix: str) -> MmflError:
-    """The error with some words before its sentence; a class of the user's may not allow that."""
+    """The error with some words before its sentence; a user's class may not allow that."""
     kinds = (kind for kind in type(error).__mro__ if kind.__module__ == "mmfl.errors")
     kind = type(error) if type(error).__module__.startswith("mmfl.") else next(kinds)
     made: MmflError = kind(f"{prefix}{text_of(error)}")
@@ -166,7 +166,7 @@ def pass_on(error: BaseException, part: object = None) -> None:
     """Raise what is not an error of the code that it went through, but is to end the program.
 
     That is Ctrl-C, also as one of a group; what a signal handler of the user's program raises,
-    whatever it is; the `GeneratorExit` of a generator of ours that is closed; and an exception
+    whatever it is; the `GeneratorExit` of an mmfl generator that is closed; and an exception
     with an attribute `ends_command`, as there is one for output that nobody reads any more.
     """
     stop = _find_stop(error, part)
@@ -256,13 +256,13 @@ def _walk(trace: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]
 
 
 def _is_users(frame: FrameType, package: str) -> bool:
-    """Whether a frame runs code of the user's: of no library, or of the part's own package."""
+    """Whether a frame runs user code: not a library's, or that of the part's own package."""
     file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
     if file.startswith("<"):  # code that was made, as the __init__ of a dataclass
         file = str(frame.f_globals.get("__file__") or file)
     if package != "mmfl" and name.partition(".")[0] == package:
         return True
-    if name == "__main__":  # a program of ours, as python -m mmfl.engines.worker
+    if name == "__main__":  # an mmfl program, such as python -m mmfl.engines.worker
         name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
     library = file.startswith(("<frozen", *_STDLIB)) or any(part in file for part in _PACKAGES)
     return not library and name.partition(".")[0] not in _OURS

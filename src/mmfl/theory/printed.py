@@ -76,7 +76,7 @@ def join_max_min_least(bid: float, N: int, S: int, B: float, own: float) -> floa
     """The first of the two terms of Max-Min's joining probability, and so the least it can be.
 
     P(r b < B/S), which is Budget-Fair's: it forgets that other tasks can end the auction, and that
-    the task's purse may have shrunk.
+    the task's funds may have shrunk.
 
     Args:
         bid: The user's.

@@ -248,7 +248,7 @@ def _clients(p: npt.ArrayLike) -> int:
 
 
 def normalise(p: npt.ArrayLike) -> Floats:
-    """Shares that add up to 1; refused if they are no finite numbers >= 0, or all 0."""
+    """Shares that add up to 1; refused unless they are finite numbers >= 0 and not all 0."""
     try:
         share = np.asarray(p, dtype=np.float64)
     except (TypeError, ValueError):

@@ -36,7 +36,7 @@ TOGETHER = 1 << 19
 
 
 class Batched:
-    """Trains an `mlp` without dropout on cross entropy, in memory of its own.
+    """Trains an `mlp` without dropout on cross entropy, in its own memory.
 
     Attributes:
         together: How many clients take a step together.

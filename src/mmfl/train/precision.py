@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Rounded", "computing", "native_bf16"]
+__all__ = ["Rounded", "native_bf16", "use_precision"]
 
 
 @cache
@@ -26,7 +26,7 @@ def native_bf16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def computing(precision: str) -> AbstractContextManager[Any]:
+def use_precision(precision: str) -> AbstractContextManager[Any]:
     """Within this block a network computes in that precision."""
     if precision != "bf16":
         return nullcontext()

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
-from mmfl.train.precision import computing
+from mmfl.train.precision import use_precision
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork, seeded
 from mmfl.train.sgd import Optimizer, Sgd
@@ -137,7 +137,7 @@ def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
 
 def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
     """Outputs in float32, whatever the layers compute in."""
-    with computing(precision):
+    with use_precision(precision):
         outputs: Tensor = model(x)
     return outputs.float()
 

@@ -20,8 +20,8 @@ class Resident:
 
     All parameters and all persistent floating-point buffers are weights: they are aggregated. Other
     buffers (counters, caches) go back to their first value whenever weights are set, so that a turn
-    does not depend on the turns before it in the same process. A model may also put a new tensor in
-    the place of one of its own (``self.mean = 0.9 * self.mean + ...``): it is taken back into the
+    does not depend on the turns before it in the same process. A model may also replace one of its
+    tensors by a new one (``self.mean = 0.9 * self.mean + ...``): it is taken back into the
     flat vector. `first` is a copy of the weights as the network was built.
     """
 

@@ -17,14 +17,14 @@ from mmfl.rng import Stream
 from mmfl.train.modes import set_modes_aside
 from mmfl.train.settings import USUAL, change_settings, read_settings
 
-__all__ = ["end_fork", "isolated", "seeded"]
+__all__ = ["end_fork", "isolate_torch", "seeded"]
 
 _LOCK = threading.RLock()
 _NOTHING = nullcontext()
 
 
 @contextmanager
-def isolated() -> Iterator[None]:
+def isolate_torch() -> Iterator[None]:
     """Nothing else uses torch; it computes on one thread, with its usual settings and no modes.
 
     What is changed in this block is put back at its end. A result must not depend on the number of

@@ -9,7 +9,7 @@ from torch import nn
 
 from mmfl.data import Arrays
 from mmfl.experiment import Task, Weighed
-from mmfl.train.seeding import isolated
+from mmfl.train.seeding import isolate_torch
 
 __all__ = ["weigh"]
 
@@ -24,7 +24,7 @@ def weigh(task: Task, data: Arrays, kernel: str) -> Weighed:
         data: What it is for.
         kernel: How its turns are computed.
     """
-    with isolated(), torch.device("meta"):
+    with isolate_torch(), torch.device("meta"):
         module = task.model.build(data.shape, data.outputs)
     weights = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
     answers = data.outputs**2 if kernel == "batched" else 0

@@ -40,7 +40,7 @@ from mmfl.train.inputs import Inputs, bears_channels_last
 from mmfl.train.kernels import kernel
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, isolated, seeded
+from mmfl.train.seeding import end_fork, isolate_torch, seeded
 from mmfl.train.sizing import weigh
 from mmfl.train.warm_start import warm_weights
 
@@ -50,8 +50,8 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class _Bench:
-    """What a task is trained and judged with: its data, its network, its loss and metric."""
+class _TaskSetup:
+    """What a task is trained and evaluated with: its data, its network, its loss and metric."""
 
     task: Task
     data: Arrays
@@ -65,12 +65,12 @@ class _Bench:
         return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
 
     def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
-        """The loss of the guess; NaN where a model's outputs are no guesses of the targets."""
+        """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
         if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
             return float("nan")
         try:
             return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
-        except Exception as error:  # a loss of the user's need not be defined for constant outputs
+        except Exception as error:  # a user's loss need not be defined for constant outputs
             pass_on(error)
             return float("nan")
 
@@ -104,7 +104,7 @@ class Trainer:
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self.arrays = arrays
         self.federation = federation
-        self._benches: dict[str, _Bench] = {}
+        self._setups: dict[str, _TaskSetup] = {}
 
     @classmethod
     def of(cls, experiment: Experiment, arrays: Mapping[str, Arrays]) -> Trainer:
@@ -121,17 +121,17 @@ class Trainer:
 
     def initial(self, task: str) -> Params:
         """The task's first weights: Algorithm 1, line 1."""
-        bench = self._bench(task)
-        first = bench.resident.first.copy()
-        with isolated():
-            if bench.task.warm_start is not None:
+        setup = self._setup(task)
+        first = setup.resident.first.copy()
+        with isolate_torch():
+            if setup.task.warm_start is not None:
                 try:
-                    first = warm_weights(bench.task.warm_start, bench.resident.layout)
+                    first = warm_weights(setup.task.warm_start, setup.resident.layout)
                 except MmflError as error:
                     raise EngineError(f"task {task!r}: {error}") from None
-            bench.resident.set(first)
-            self._try_out(bench)
-        return Params(bench.resident.layout, first)
+            setup.resident.set(first)
+            self._try_out(setup)
+        return Params(setup.resident.layout, first)
 
     def weigh(self, name: str) -> Weighed | None:
         """How large a task's model will be; None if only building it can tell."""
@@ -161,26 +161,26 @@ class Trainer:
                 the next one overwrites.
         """
         try:
-            bench = self._bench(jobs[0].address.task)
+            setup = self._setup(jobs[0].address.task)
         except MmflError as error:
             yield from (ClientFailure(job.address, "raised", str(error)) for job in jobs)
             return
-        step = bench.kernel.together
+        step = setup.kernel.together
         for start in range(0, len(jobs), step):
-            yield from self._some(bench, jobs[start : start + step], weights, out)
+            yield from self._some(setup, jobs[start : start + step], weights, out)
 
     def _some(
-        self, bench: _Bench, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
+        self, setup: _TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = time.perf_counter(), 0.0, 0
         try:
             turns = [self._turn(job) for job in jobs]
-            with isolated():
+            with isolate_torch():
                 for turn, (change, report) in zip(
-                    turns, bench.kernel.train(weights, turns, out), strict=True
+                    turns, setup.kernel.train(weights, turns, out), strict=True
                 ):
-                    delta = Params(bench.resident.layout, change)
+                    delta = Params(setup.resident.layout, change)
                     spent = spent or (time.perf_counter() - start) / len(jobs)
                     yield ClientUpdate(
                         address=jobs[done].address,
@@ -196,11 +196,11 @@ class Trainer:
         except BaseException as error:  # a model may raise anything
             pass_on(error)
             if len(jobs) == 1:
-                said = describe_error(error, bench.task.model) + _hint(error)
+                said = describe_error(error, setup.task.model) + _hint(error)
                 yield ClientFailure(jobs[0].address, "raised", said)
                 return
             for job in jobs[done:]:
-                yield from self._some(bench, [job], weights, out)
+                yield from self._some(setup, [job], weights, out)
 
     def _turn(self, job: Job) -> Turn:
         at = job.address
@@ -211,56 +211,56 @@ class Trainer:
         self, task: str, weights: Flat, split: Split, *, piece: int = 0, client: int | None = None
     ) -> Evaluation | EvaluationFailure:
         """Sums over one piece of the server's split, or over the whole of a client's shard."""
-        bench = self._bench(task)
+        setup = self._setup(task)
         rows = None if client is not None else self.federation.piece(task, split, piece)
         rng = stream(self._seed, "evaluate", task, split, piece)
         try:  # no inference mode: tensors that a model makes and keeps there cannot be trained with
             if client is not None:
                 rows = self.federation.shard(task, client)
             assert rows is not None
-            with isolated(), torch.no_grad(), seeded(rng):
-                bench.resident.set(weights)
-                sums = self._sums(bench, rows, split)
+            with isolate_torch(), torch.no_grad(), seeded(rng):
+                setup.resident.set(weights)
+                sums = self._sums(setup, rows, split)
         except BaseException as error:
             pass_on(error)
-            said = describe_error(error, bench.task.model)
+            said = describe_error(error, setup.task.model)
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said)
             raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
         loss, metric, guess = sums
         return Evaluation(task, len(rows), loss, metric, client, guess)
 
-    def _sums(self, bench: _Bench, rows: Ints, split: Split) -> tuple[float, float, float]:
+    def _sums(self, setup: _TaskSetup, rows: Ints, split: Split) -> tuple[float, float, float]:
         """Loss, metric, and the loss of a guess that has not looked at the example."""
         process, size = os.getpid(), self._batch_size
-        batch = bench.inputs.test if split == "test" else bench.inputs.train
-        mean = bench.task.loss.mean
+        batch = setup.inputs.test if split == "test" else setup.inputs.train
+        mean = setup.task.loss.mean
         loss = metric = guess = 0.0
-        bench.resident.module.eval()
+        setup.resident.module.eval()
         for start in range(0, len(rows), size):
             x, y = batch(rows[start : start + size])
-            outputs = bench.outputs(x, y, self._precision)
+            outputs = setup.outputs(x, y, self._precision)
             loss += float(mean(outputs, y)) * len(y)
-            guess += bench.blind_loss(outputs, y) * len(y)
-            values = bench.metric(outputs, y)
+            guess += setup.blind_loss(outputs, y) * len(y)
+            values = setup.metric(outputs, y)
             metric += float(values.sum()) if values.ndim else float(values) * len(y)
             end_fork(process)  # before the next batch, in which it would fork again
         return loss, metric, guess
 
-    def _bench(self, name: str) -> _Bench:
-        if name not in self._benches:
-            with isolated():
-                self._benches[name] = self._build(name)
-        return self._benches[name]
+    def _setup(self, name: str) -> _TaskSetup:
+        if name not in self._setups:
+            with isolate_torch():
+                self._setups[name] = self._build(name)
+        return self._setups[name]
 
-    def _build(self, name: str) -> _Bench:
+    def _build(self, name: str) -> _TaskSetup:
         data, task = self.arrays[name], self._tasks[name]
         misfit = unfit(task.loss, data)
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
         with _guard(name, "its model cannot be built", task.model):
-            with isolated(), seeded(stream(self._seed, "initial", name)):
+            with isolate_torch(), seeded(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
             resident = Resident(module)
         try:
@@ -273,24 +273,24 @@ class Trainer:
             raise EngineError(f"task {name!r}: {error}") from error.__cause__
         precision = self._precision
         made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
-        return _Bench(task, data, inputs, resident, made, metric, _guess(data, task.loss))
+        return _TaskSetup(task, data, inputs, resident, made, metric, _guess(data, task.loss))
 
-    def _try_out(self, bench: _Bench) -> None:
+    def _try_out(self, setup: _TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
-        name, data = bench.task.name, bench.data
-        if data.x_train.dtype == np.int64 and MODELS.kind_of(bench.task.model) in MODELS.table:
+        name, data = setup.task.name, setup.data
+        if data.x_train.dtype == np.int64 and MODELS.kind_of(setup.task.model) in MODELS.table:
             raise EngineError(
                 f"task {name!r}: its examples are whole numbers, which only your own model "
                 "(with an embedding) can take; give them as float32 or as bytes"
             )
-        bench.resident.module.eval()
+        setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
-        model, loss = bench.task.model, bench.task.loss
-        with isolated(), torch.no_grad(), seeded(stream(0, "try")):
+        model, loss = setup.task.model, setup.task.loss
+        with isolate_torch(), torch.no_grad(), seeded(stream(0, "try")):
             with _guard(name, "its examples cannot be prepared", model):  # by a user's `Augment`
-                x, y = bench.inputs.train(rows, rng=stream(0, "try"))
+                x, y = setup.inputs.train(rows, rng=stream(0, "try"))
             with _guard(name, "its model does not run", model):
-                outputs = bench.outputs(x, y, "float32")
+                outputs = setup.outputs(x, y, "float32")
         shape = (len(rows), *y.shape[1:])
         if data.classes is not None:
             shape = (len(rows), data.classes, *y.shape[1:])
@@ -304,11 +304,11 @@ class Trainer:
             )
         with (
             _guard(name, "its loss or metric fails", loss),
-            isolated(),
+            isolate_torch(),
             torch.no_grad(),
             seeded(stream(0, "try")),
         ):
-            self._sums(bench, rows, "train")
+            self._sums(setup, rows, "train")
 
 
 def _guard(task: str, failed: str, part: object) -> Guard:

@@ -102,7 +102,7 @@ def test_clients_whose_classes_had_to_be_changed_are_counted(clients):
         tight = split(labels, clients, seed, **settings)
         drawn = sets(plenty, split(plenty, clients, seed, **settings))
         changed = sum(a != b for a, b in zip(sets(labels, tight), drawn, strict=True))
-        said = f"{changed} of {clients} clients hold classes that they did not draw"
+        said = f"{changed} of {clients} clients got classes that they did not draw"
         assert (said in tight.note) == bool(changed)
         assert "\n" not in tight.note
 
@@ -119,7 +119,7 @@ def test_more_clients_than_rows_of_a_class():
     assert len(list(chain(*held(shards)))) == 123
     assert {len(half) for half in sets(labels, shards)} == {2}
     assert sum(0 in half for half in sets(labels, shards)) == 3
-    assert "of 30 clients hold classes that they did not draw" in shards.note
+    assert "of 30 clients got classes that they did not draw" in shards.note
     everything = np.repeat(np.arange(4), 10)
     assert all(held(split(everything, 40)))  # one row each
 
@@ -142,7 +142,7 @@ def test_scarce_data_is_shared_out_by_the_rules(supply, clients, share, slack, s
     some = max(1, round(share * len(supply)))
     assert len(set(chain(*rows))) == clients * points
     assert all(len(half) <= some for half in sets(labels, shards))
-    if "hold classes that they did not draw" not in shards.note:
+    if "got classes that they did not draw" not in shards.note:
         assert all(len(half) == min(some, points) for half in sets(labels, shards))
 
 
@@ -171,5 +171,5 @@ def test_a_run_says_it_once_and_names_the_task(engine, capfd):
     said = [str(w.message) for w in caught if issubclass(w.category, MmflWarning)]
     assert len(said) == 1
     assert said[0].startswith("task 'scarce': half_classes: ")
-    assert "of 4 clients hold classes that they did not draw" in said[0]
+    assert "of 4 clients got classes that they did not draw" in said[0]
     assert "half_classes" not in capfd.readouterr().err  # of the workers

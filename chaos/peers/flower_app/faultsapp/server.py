@@ -1,4 +1,4 @@
-"""The server: four rounds of Flower's FedAvg, with notes for whoever watches."""
+"""The server: four rounds of Flower's FedAvg, with notes for the watching process."""
 
 from __future__ import annotations
 

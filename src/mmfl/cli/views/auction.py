@@ -146,7 +146,7 @@ def _money(
 def show_contest(contest: Contest) -> None:
     """Mechanisms side by side, means over seeds: by task, or by budget if there are several.
 
-    There are no more than about a dozen budgets in a table; who wants all takes the data.
+    A table shows at most about a dozen budgets; the data has all of them.
     """
     console = open_console()
     titles = [name.replace("_", "\n").replace(" ", "\n") for name in contest.mechanisms]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmfl.runs import Run, StoredRecruitment
 
 __all__ = [
-    "View",
+    "ProgressView",
     "faults_table",
     "recruitment_line",
     "recruitment_table",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class View:
+class ProgressView:
     """Shows records as they come; a context, so that a terminal is always left in order."""
 
     def __init__(self, experiment: Experiment, stream: TextIO, *, quiet: bool) -> None:
@@ -48,7 +48,7 @@ class View:
         self._start = time.monotonic()
         self._after = 0
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> ProgressView:
         if self._console.is_terminal and not self._console.quiet:
             self._live = Live(Text("starting ..."), console=self._console, refresh_per_second=8)
             self._live.__enter__()
@@ -142,7 +142,7 @@ def results_table(run: Run) -> Grid:
 
 
 def faults_table(run: Run) -> Grid:
-    """What was made to go wrong, and what came of it."""
+    """The injected faults and their outcomes."""
     rows = [
         (kind, *(f"{n:,}" for n in (tally.injected, tally.lost, tally.refused, tally.accepted)))
         for kind, tally in run.faults.items()
@@ -197,7 +197,7 @@ def troubles(run: Run) -> list[str]:
 
 
 def _count_failed(record: RoundRecord) -> int:
-    """What came to nothing; what is sent twice does not."""
+    """Count the failed turns; a duplicate is not a failed turn."""
     return sum(failure.reason != "duplicate" for failure in record.failures)
 
 

@@ -2,8 +2,8 @@
 
 With ``overlap = false`` one seeded permutation is cut up: no example lies with two clients. With
 ``overlap = true`` each client's shard is drawn by itself from the address (seed, task, client): a
-population of any size costs nothing until a client's turn comes. `by_group`, `given` and a function
-of the user's say themselves who holds what.
+population of any size costs nothing until a client's turn comes. `by_group`, `given` and a user's
+function say themselves who holds what.
 """
 
 from mmfl.config import Family

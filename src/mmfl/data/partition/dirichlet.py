@@ -1,4 +1,4 @@
-"""Clients with class proportions of their own, from a Dirichlet distribution.
+"""Clients with their own class proportions, from a Dirichlet distribution.
 
 T.-M. H. Hsu, H. Qi, M. Brown, "Measuring the Effects of Non-Identical Data Distribution for
 Federated Visual Classification", 2019, arXiv 1909.06335.

@@ -1,4 +1,4 @@
-"""A partition by a plain function of the user's."""
+"""A partition by a user's plain function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ByFunction"]
 
 @dataclass(frozen=True)
 class ByFunction:
-    """What a function of the user's decides, called as ``function(examples, clients, rng)``.
+    """What a user's function decides, called as ``function(examples, clients, rng)``.
 
     It returns one client number per example (-1 = nobody), or one list of places in `examples` per
     client, where several clients may have the same place. Its other keywords are written next to
@@ -94,7 +94,7 @@ def _by_client(where: str, found: list[Any] | tuple[Any, ...], examples: int, cl
 def _whole(what: str, given: Any) -> npt.NDArray[Any]:
     try:
         numbers = np.asarray(given)
-    except Exception:  # lists of different lengths, or an object of the user's own
+    except Exception:  # lists of different lengths, or a user's object
         numbers = np.empty(())
     if numbers.shape == (0,):
         return np.empty(0, np.int64)

@@ -89,7 +89,7 @@ def _cut(rows_of: list[Ints], own: Places, counts: Ints, changed: int) -> Cut:
     said = []
     if changed:
         said.append(
-            f"{changed} of {clients} clients hold classes that they did not draw, or fewer, "
+            f"{changed} of {clients} clients got classes that they did not draw, or fewer, "
             "because the data runs out without overlap"
         )
     if not held.all():

@@ -1,9 +1,9 @@
 """How many rows of which class each client gets, if no row may lie with two clients.
 
-The problem: K clients, each with a few classes that it drew at random, and classes with so many
-rows each. Find counts such that no class gives more rows than it has, every client gets the number
-of rows that it asks for, from the classes that it drew, and about as many from each of them. Where
-that is impossible, let as few clients as we can hold other classes than they drew.
+The problem: K clients, each with a few classes that it drew at random, and classes with a number
+of rows each. Find counts such that no class gives more rows than it has, every client gets the
+number of rows that it asks for, from the classes that it drew, and about as many from each of them.
+Where that is impossible, let as few clients as we can hold other classes than they drew.
 
 The method (`share_some`): clients take in turn.
 
@@ -135,7 +135,7 @@ class _Turns:
         ahead: (C) rows that clients whose turn is still to come ask for, of any of their classes.
         own: (K, W) the clients' classes.
         counts: (K, W) the rows that they have of them.
-        links: Which exchanges there are, as far as anybody has asked.
+        links: The exchanges that have been looked up so far.
     """
 
     left: Ints

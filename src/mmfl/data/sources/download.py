@@ -33,7 +33,7 @@ _PROGRESS = 1 << 20  # after this many more bytes, earlier failures are forgotte
 
 @dataclass(frozen=True)
 class Got:
-    """So much of a file has arrived.
+    """How much of a file has arrived.
 
     Attributes:
         file: Its name.
@@ -179,7 +179,7 @@ def _check(file: RemoteFile, part: Path) -> None:
 def _refusal(address: str, code: int, reason: str, have: int) -> Exception:
     said = f"{address} answered {code} {reason}".rstrip()
     if code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-        return _WrongError(f"the server has no byte {have:,}")
+        return _WrongError(f"the server does not have byte {have:,}")
     if code >= 500 or code in (408, 425, 429):
         return _BrokenError(said)
     return _RefusedError(said)

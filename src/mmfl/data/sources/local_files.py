@@ -19,7 +19,7 @@ __all__ = ["Row", "files", "listing", "whereabouts"]
 
 @dataclass(frozen=True)
 class Row:
-    """A data set, as far as it is known without reading its examples.
+    """What is known of a data set without reading its examples.
 
     Attributes:
         name: As in ``dataset = "mnist"``.
@@ -29,7 +29,7 @@ class Row:
         classes: How many; None = not known, or real targets.
         where: "embedded", "folder", or the command that fetches it.
         path: Of its file in the data folder.
-        licence: As its publisher states it; None = a file of the user's own.
+        licence: As its publisher states it; None = the user's file.
     """
 
     name: str

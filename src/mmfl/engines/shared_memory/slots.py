@@ -5,8 +5,8 @@ are read once, and a disk would write them for nothing. Beyond `MOST` bytes, or 
 they lie in a temporary file, which the system can write out.
 
 Files are mapped in blocks, each at least as large as all blocks before it. So a process needs few
-maps (and few file descriptors: a map takes one) for any number of slots. Space is reserved as far
-as slots are in use, not for whole blocks.
+maps (and few file descriptors: a map takes one) for any number of slots. Space is reserved for
+the slots in use, not for whole blocks.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _mix(common: Any, u: Any, rho: float) -> Any:
 
 @component
 class Market:
-    """Clients and what they ask, as a file of its own: the auctions of Experiment 5.
+    """Clients and what they ask, as a separate file: the auctions of Experiment 5.
 
     Attributes:
         clients: How many there are.

@@ -113,10 +113,10 @@ def responses(
         raise InputError(f"user must be a row of the costs, 0 to {last}, got {short(user)}")
     if most is not None:
         count(most, "most")
-    game = _Game(function_of(mechanism), table, int(user))
-    lies = {s: game.lies_in(s, most) for s, cost in enumerate(game.true) if cost < np.inf}
-    mark_ups = [tuple(cost * factor for cost in game.true) for factor in MARKUPS]
-    found = [*(game.best(rows, s) for s, rows in lies.items()), game.best(mark_ups, None)]
+    search = _LieSearch(function_of(mechanism), table, int(user))
+    lies = {s: search.lies_in(s, most) for s, cost in enumerate(search.true) if cost < np.inf}
+    mark_ups = [tuple(cost * factor for cost in search.true) for factor in MARKUPS]
+    found = [*(search.best(rows, s) for s, rows in lies.items()), search.best(mark_ups, None)]
     return tuple(replace(each, tried=found[-1].tried) for each in found)
 
 
@@ -144,8 +144,8 @@ class _Tried(NamedTuple):
     worth: float
 
 
-class _Game:
-    """One client against all others, who bid their costs."""
+class _LieSearch:
+    """The search for one client's best lie; all others bid their costs."""
 
     def __init__(self, rule: Callable[[Bids], Recruitment], costs: Bids, user: int) -> None:
         self._rule = rule
@@ -259,7 +259,7 @@ class _Game:
     def _try(self, row: Row) -> _Tried:
         """Each row is tried once."""
         if row not in self._known:
-            outcome = self._rule(self._costs.replaced(self._user, row))
+            outcome = self._rule(self._costs.replace_row(self._user, row))
             x = outcome.participation[self._user].tolist()
             pay = outcome.payment[self._user].tolist()
             self._known[row] = _Tried(

@@ -2,7 +2,7 @@
 
 `THEOREM` has one instance for each of the four cases of the paper's theorem "Untruthfulness
 Conditions", under the repaired Algorithm 3 with its default options. All four cases can pay, with
-the theorem's conditions c) to r) as printed, if `C` and the purses are those of the repaired rounds
+the theorem's conditions c) to r) as printed, if `C` and the funds are those of the repaired rounds
 (`mmfl.market.by_rounds.rounds_of`) and "there is enough money" reads A <= C. In words, for a client
 whose cost is the l-th smallest of its task and whose lie is the t-th smallest:
 
@@ -68,7 +68,7 @@ class Case:
     @property
     def false_bids(self) -> Bids:
         """What the auction sees if the client lies."""
-        return Bids.of(self.costs).replaced(self.user, self.lie)
+        return Bids.of(self.costs).replace_row(self.user, self.lie)
 
     def outcomes(self) -> tuple[Recruitment, Recruitment]:
         """By the truth, and by the lie."""
@@ -203,7 +203,7 @@ COUNTER_EXAMPLES = (
         user=0,
         lie=(8, inf),
         gain=1.5,
-        shows="Task 1 has its own purse of 4, and pays all of it either way: for 4/5 of the work "
+        shows="Task 1 has its own funds of 4, and pays all of them either way: for 4/5 of the work "
         "by the truth, for a half by the lie.",
     ),
     Case(
@@ -215,7 +215,7 @@ COUNTER_EXAMPLES = (
         lie=(6, 2),
         gain=4.0,
         shows="It ends the auction one round earlier: the client loses task 1, and is the only one "
-        "to share the purse of task 2, 7 instead of 3.",
+        "to share the funds of task 2, 7 instead of 3.",
     ),
     Case(
         name="underbid elsewhere",
@@ -262,7 +262,7 @@ FLAWS = (
     ),
     Flaw(
         name="CE4",
-        statement="Clients join if they bid at most B / t, but are paid from their task's purse.",
+        statement="Clients join if they bid at most B / t, but are paid from their task's funds.",
         mechanism=MaxMinFair(1.0),
         bids=((0.8, 0.8),),
         participation=((1.0, 1.0),),
@@ -298,7 +298,7 @@ FLAWS = (
     ),
     Flaw(
         name="CE8",
-        statement="If the first round fails, the purse of the task that cannot pay is left idle.",
+        statement="If the first round fails, the funds of the task that cannot pay are left idle.",
         mechanism=MaxMinFair(1.0),
         bids=((0.2, 0.9),),
         participation=((1.0, 1 / 3),),

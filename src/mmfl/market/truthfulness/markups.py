@@ -149,7 +149,7 @@ def _alone(
     gain = 0.0
     for user in rows:
         asked = (costs.values[user] * factor).tolist()
-        gain += float(rule(costs.replaced(user, asked)).utility(costs)[user] - honest[user])
+        gain += float(rule(costs.replace_row(user, asked)).utility(costs)[user] - honest[user])
     return gain
 
 

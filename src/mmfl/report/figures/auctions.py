@@ -94,7 +94,7 @@ def _describe(contest: Contest) -> str:
     lines = {
         f"Line: mean of {seeds} seeds. Band: from the lowest to the highest.": seeds > 1,
         "Dotted: spends more than the budget.": any(not r.within for r in contest.results),
-        "Grey: no budget, the same whatever the budget is.": bool(contest.unbudgeted),
+        "Grey: has no budget, so the line is flat.": bool(contest.unbudgeted),
     }
     return " ".join(line for line, needed in lines.items() if needed)
 

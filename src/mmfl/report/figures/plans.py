@@ -147,7 +147,7 @@ def _make_rows(plan: Plan) -> list[_Row]:
     panels = _make_panels(plan)
     if len(plan.alphas) == 1:
         alpha = plan.alphas[0]
-        title = "What a round brings" + ("" if alpha is None else f", alpha {alpha:g}")
+        title = "What to expect in a round" + ("" if alpha is None else f", alpha {alpha:g}")
         cells = sorted(plan.scenarios, key=lambda s: s.budget or 0.0)
         return [*rows, _make_budget_row(title, cells, panels)]
     alphas = ["∞" if alpha == math.inf else f"{alpha:g}" for alpha in plan.alphas]

@@ -44,8 +44,8 @@ def save_supply(outcome: Recruitment, path: str | Path, *, title: str = "") -> P
 def draw_supply(outcome: Recruitment, *, title: str = "") -> Figure:
     """A panel per task: clients by rank against their bids, who won, and at which price.
 
-    All panels have the same axes, so that tasks can be compared, unless bids of one task are so
-    much larger than another's that these would vanish; then each has a scale of its own for bids.
+    All panels have the same axes, so that tasks can be compared, unless the bids of
+    one task are so large that another's would vanish; then each panel has its own scale for bids.
     Of many clients some are shown, at equal steps, and those at the cut.
 
     Args:

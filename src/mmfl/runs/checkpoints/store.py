@@ -6,8 +6,8 @@ oldest checkpoints are removed, then the parts that nobody names. Before (3) is 
 does not exist and earlier checkpoints are unchanged. Before (4) is done, it may not fit what else
 the caller has on disk, so the ones before it stay.
 
-Only files of ours are removed: those whose names have our form and the first digits of the SHA-256
-of their content, and unfinished ones by their names. Others may lie in the folder.
+Only files that mmfl wrote are removed: those whose names have its form and the first digits
+of the SHA-256 of their content, and unfinished ones by their names. Others may lie in the folder.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class CheckpointStore:
         self.prune(self._keep)
 
     def prune(self, keep: int) -> None:
-        """Leave the newest checkpoints and the files that they name; remove the others of ours.
+        """Leave the newest checkpoints and the files that they name; remove mmfl's others.
 
         What cannot be read or removed now is left for the next time; in a link, all of it.
         """
@@ -280,7 +280,7 @@ def _content(path: Path, limit: int) -> bytes:
 
 
 def _digits(name: str) -> str | None:
-    """The first digits of the SHA-256 of a file of ours, by its name; None if that is another."""
+    """The first digits of the SHA-256 in the name of an mmfl file; None for another file's name."""
     found = _NAME.fullmatch(name)
     if found is not None:
         return found[2]

@@ -30,7 +30,7 @@ def refuse_taken(folder: Path) -> None:
     if exists(folder) and list_folder(folder):
         advice = "choose another folder"
         if exists(folder / "run.sqlite"):
-            advice += ", or continue that run with resume=True"
+            advice += ", or resume that run with resume=True"
         raise FolderTakenError(f"{str(folder)!r} already exists; {advice}")
 
 
@@ -53,7 +53,7 @@ def no_run(folder: Path, lacks: str) -> StoreError:
             return StoreError(
                 f"{str(folder)!r} is a comparison; name one of its runs, such as {one}"
             )
-        return StoreError(f"{str(folder)!r} does not contain a run (it has no {lacks})")
+        return StoreError(f"{str(folder)!r} is not a run directory (it has no {lacks})")
     if exists(folder):
         return StoreError(f"{str(folder)!r} is a file, not a run directory")
     return StoreError(f"{str(folder)!r} does not exist")

@@ -155,7 +155,7 @@ class Lease:
             here = _is_same(self._place, self._number)
             ours = _is_same(self._path, self._file)
         except OSError as error:
-            said = f"cannot see which process owns {str(self.folder)!r}: {error.strerror}"
+            said = f"cannot tell which process owns {str(self.folder)!r}: {error.strerror}"
             raise StoreError(said) from None
         if not here:
             raise StoreError(
@@ -253,7 +253,7 @@ def _cannot_lock(folder: Path, error: OSError | RuntimeError) -> StoreError:
 
 
 def is_owned(folder: Path) -> bool:
-    """Whether a process owns a folder now, as far as can be told without waiting."""
+    """Whether a process seems to own a folder now, decided without waiting."""
     try:
         number = _open_folder(folder)
     except StoreError:

@@ -1,7 +1,7 @@
-"""The file that says that a folder is a run directory of ours: nothing is removed without it.
+"""The file that marks a folder as an mmfl run directory: nothing is removed without it.
 
 A run directory gets `mmfl-run.json` before anything else, durably, so a folder in which a run was
-killed in its first moment can be told from a folder of the user's. The file has a random token
+killed in its first moment can be told from a user's folder. The file has a random token
 and the SHA-256 of the two files that are written next. Its length is fixed.
 """
 
@@ -107,7 +107,7 @@ def read_mark(folder: Path) -> Mark | None:
 
 
 def is_marked(folder: Path) -> bool:
-    """Whether a folder is a run directory of ours.
+    """Whether a folder is an mmfl run directory.
 
     A mark that was cut short by a kill or a power cut counts if there is nothing else but a lease:
     all other files come after it. So does one in which a power cut left what cannot be text: some
@@ -134,7 +134,7 @@ def remove_beginning(folder: Path, *, mark: Mark | None = None) -> None:
     Args:
         folder: The run directory.
         mark: The mark that it must have, else nothing is removed: another process may have cleared
-            the folder and begun a run of its own.
+            the folder and started its own run.
     """
     if mark is not None and read_mark(folder) != mark:
         return
@@ -153,7 +153,7 @@ def _content(folder: Path) -> bytes | None:
 
 
 def _is_debris(content: bytes) -> bool:
-    """Whether this is no text: a file of the user's that has our name would be."""
+    """Whether this is not text; a user's file that happens to have this name would be text."""
     try:
         content.decode()
     except UnicodeDecodeError:

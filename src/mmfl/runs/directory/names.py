@@ -54,10 +54,11 @@ def check_names(folder: Path, experiment: Experiment) -> None:
             continue
         except UnicodeEncodeError:
             raise StoreError(
-                f"task {task.name!r} cannot be a file name here, because the locale's encoding is "
-                f"{sys.getfilesystemencoding()}; set PYTHONUTF8=1, or rename the task"
+                f"task {task.name!r} cannot be used as a file name here, because the locale's "
+                f"encoding is {sys.getfilesystemencoding()}; set PYTHONUTF8=1, or rename the task"
             ) from None
         except OSError as error:
             raise StoreError(
-                f"task {task.name!r} cannot be a file name in {str(folder)!r}: {error.strerror}"
+                f"task {task.name!r} cannot be used as a file name in {str(folder)!r}: "
+                f"{error.strerror}"
             ) from None

@@ -49,7 +49,7 @@ def audit(database: sqlite3.Connection, *, digests: bool) -> str:
     told = calls.execute(database, "PRAGMA integrity_check(1)").fetchall()
     if told != [("ok",)]:
         first = str(told[0][0]) if told else "no answer"
-        raise StoreError(f"SQLite finds it damaged ({' '.join(first.split())})")
+        raise StoreError(f"SQLite reports that it is damaged ({' '.join(first.split())})")
     reader = _Reader(database)
     meta: dict[str, str] = dict(reader.read("meta"))
     _check_meta(meta)
@@ -167,7 +167,7 @@ def _rounds(reader: _Reader) -> Iterator[tuple[Row, list[Row], list[Row], list[R
     number = 0
     for number, row in enumerate(reader.read("round"), 1):
         if row[0] != number:
-            raise StoreError(f"it has no round {number}, but later ones")
+            raise StoreError(f"round {number} is missing, but there are later ones")
         if not _HASH.fullmatch(row[7]):
             raise StoreError(f"round {number}: chain must be a SHA-256, got {short(row[7])}")
         found = [group.take(number) for group in others.values()]

@@ -8,8 +8,8 @@
 
 Rows are encoded as JSON, in the order of their numbers (rowid), floats in Python's shortest form
 that is read back exactly, and a blob as the SHA-256 of its content. All of it is written in the
-transaction that writes the rows, so it holds at any moment of a run. It finds accidents: who can
-write into a directory can write new digests, too.
+transaction that writes the rows, so it holds at any moment of a run. It finds accidents, not
+attacks: anyone who can write into a directory can write new digests, too.
 """
 
 from __future__ import annotations
