@@ -25,6 +25,7 @@ FAMILIES = [
 NEEDED = {
     "named": {"name": "x"},
     "npz": {"path": "x.npz"},
+    "reduced": {"name": "x", "shrink": 2, "test": 5},
     "inverse": {"mu": 1.0, "gamma": 8.0},
     "dirichlet": {"alpha": 0.5},
     "given": {"path": "x.npy"},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, Json, Quiet, stopped_by_signals
+from mmfl.cli.options import DataDir, Json, Quiet, stop_on_signals
 from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ComparisonError, InputError
@@ -82,7 +82,7 @@ def reproduce(
         console.print(f"{one.name}: {one.study.title} ({one.study.paper})")
         chosen = range(one.default_seeds() if seeds is None else seeds)
         if not figures_only:
-            with stopped_by_signals(lambda: kept):
+            with stop_on_signals(lambda: kept):
                 _run_missing(one, chosen, wanted, data_dir, console)
         found[one.name] = _show(one, () if figures_only else chosen, console, store)
         console.print()
