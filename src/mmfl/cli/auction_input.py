@@ -12,7 +12,7 @@ from mmfl.cli.options import about
 from mmfl.comparison import read_seeds
 from mmfl.config import dump, read_file, read_toml, short
 from mmfl.errors import ConfigError, InputError, did_you_mean
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, find_inputs, find_own_code
 from mmfl.market import MECHANISMS, Bids, Market, Mechanism, ValueThreshold, read_bids
 from mmfl.market.bids_io import Csv
 
@@ -115,9 +115,10 @@ class Source:
 
     @property
     def inputs(self) -> list[Path]:
-        """The files that are read."""
-        own = getattr(getattr(self.market, "recruitment", None), "bids", None)
-        return [self.path, *([Path(own.path)] if isinstance(own, Csv) else [])]
+        """The files that must not be written into: the input, and what it names."""
+        if isinstance(self.market, Experiment):
+            return [self.path, *find_inputs(self.market)]
+        return [self.path, *([] if self.market is None else find_own_code(self.market))]
 
     def mechanism(self, kind: str | None, options: Options) -> Mechanism:
         """The one that is asked for; by default the experiment's, or max_min_fair."""

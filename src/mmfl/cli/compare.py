@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,7 @@ from mmfl.cli.options import (
     find_modules,
     stopped_by_signals,
 )
-from mmfl.cli.output import check_figure
+from mmfl.cli.output import check_figure, check_tables
 from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ComparisonError, ConfigError, InputError
@@ -88,12 +89,11 @@ def compare(
     """
     from rich.console import Console
 
-    from mmfl.cli.own_files import OwnFiles
+    from mmfl.cli.own_files import TABLES, OwnFiles
     from mmfl.comparison import read_jobs, read_seeds, read_vary
-    from mmfl.experiment import Experiment
+    from mmfl.experiment import Experiment, find_inputs
     from mmfl.report import variants
 
-    check_figure(figure, inputs=[config], force=True)  # `OwnFiles` says what may be replaced
     wanted = read_jobs(jobs)
     if allow_imports:
         find_modules(config)
@@ -106,8 +106,12 @@ def compare(
         raise ConfigError("choose seeds with --seeds, not with --set seed=... or --vary seed=...")
     if target is not None:
         _check_target(target, experiments.values())
+    named = (find_inputs(experiment, data_dir) for experiment in experiments.values())
+    inputs = [config, *dict.fromkeys(chain.from_iterable(named))]
+    check_figure(figure, inputs=inputs, force=True)  # `OwnFiles` says what may be replaced
     plan = partial(_plan, experiments, read_seeds(seeds), data_dir, force)
     comparison = _find_folder(plan, config.stem) if out is None else plan(out)
+    check_tables(comparison.out, TABLES, inputs=inputs)
     own = OwnFiles(comparison.out, force=force)
     own.check([] if figure is None else [figure])
     if comparison.todo or own.recorded:  # else they may be what an older version wrote: see `write`

@@ -87,16 +87,16 @@ def plan(
     trained: the rounds are simulated.
     """
     from mmfl.cli.auction_input import amounts, numbers
-    from mmfl.experiment import Experiment
+    from mmfl.experiment import Experiment, find_inputs
     from mmfl.planning import plan as make_plan
 
-    check_figure(figure, inputs=[config], force=force)
     alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
     budgets = [] if budget is None else amounts(budget, "--budget")
     rule = "--difficulty must be like fashion=0.4"
     hard = None if difficulty is None else _by_task(difficulty, rule)
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
+    check_figure(figure, inputs=[config, *find_inputs(experiment, data_dir)], force=force)
     with stopped_by_signals(lambda: "before the plan was finished"), _options_named():
         prediction = make_plan(
             experiment,

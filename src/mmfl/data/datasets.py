@@ -120,6 +120,10 @@ class Named:
 
     name: Text
 
+    def find_file(self, data_dir: str | Path | None) -> Path:
+        """Where the file is, or would be."""
+        return (wanted_folder(data_dir) or default_folder()) / f"{self.name}.npz"
+
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""
         folder = data_folder(data_dir) or _cache()
@@ -162,6 +166,10 @@ class Npz:
     """
 
     path: Text
+
+    def find_file(self, data_dir: str | Path | None) -> Path:
+        """Where the file is, or would be."""
+        return (wanted_folder(data_dir) or Path()) / self.path
 
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""
