@@ -29,7 +29,7 @@ def test_without_a_home_a_folder_must_be_named(tmp_path: Path) -> None:
     message = one_line(DataError, default_folder)
     assert message == (
         "the data folder '~/.cache' is in a home folder, but none is known; set HOME, or name "
-        "another data folder with --data-dir or MMFL_DATA"
+        "another data folder with data_dir or MMFL_DATA"
     )
     assert one_line(DataError, lambda: Named("mnist").load(None)) == message
     assert Named("letters").load(None).classes == 26  # comes with mmfl

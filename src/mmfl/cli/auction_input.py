@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from mmfl.cli.options import about
+from mmfl.cli.options import about, options_named
 from mmfl.comparison import read_seeds
 from mmfl.config import dump, read_file, read_toml, short
 from mmfl.errors import ConfigError, InputError, did_you_mean
@@ -149,7 +149,8 @@ class Source:
             raise InputError(_NOT_DRAWN.format("--seeds"))
         if self.market is None:
             return {None: read_bids(self.path)}
-        numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
+        with options_named("seeds"):
+            numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
         return {seed: self._drawn(seed) for seed in numbers}
 
     def _drawn(self, seed: int) -> Bids:

@@ -16,6 +16,7 @@ from mmfl.cli.options import (
     Json,
     Sets,
     allowed,
+    options_named,
     stopped_by_signals,
 )
 from mmfl.cli.output import Figure, Force, check_figure
@@ -97,7 +98,7 @@ def plan(
     imports = allowed(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
     check_figure(figure, inputs=[config, *find_inputs(experiment, data_dir)], force=force)
-    with stopped_by_signals(lambda: "before the plan was finished"), _options_named():
+    with stopped_by_signals(lambda: "before the plan was finished"), _values_named():
         prediction = make_plan(
             experiment,
             alphas=alphas,
@@ -134,15 +135,13 @@ def _show_progress(trials: Iterable[T], steps: int) -> Iterator[T]:
 
 
 @contextmanager
-def _options_named() -> Iterator[None]:
-    """What is wrong with a value is said of the option that gave it."""
+def _values_named() -> Iterator[None]:
+    """What is wrong with a value, or with a run, is said of the option that gave it."""
     try:
-        yield
+        with options_named(*_OPTIONS):
+            yield
     except StoreError as error:
         raise StoreError(f"--run: {error}") from None
-    except InputError as error:
-        named = str(error).partition(" ")[0].rstrip(":") in _OPTIONS
-        raise type(error)(f"--{error}" if named else str(error)) from None
 
 
 def _by_task(text: str, rule: str) -> dict[str, float]:

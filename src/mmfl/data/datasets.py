@@ -69,10 +69,10 @@ def data_folder(data_dir: str | Path | None) -> Path | None:
     """The folder of npz files: as given, or else what MMFL_DATA says."""
     path = wanted_folder(data_dir)
     if path is not None and not os.path.isdir(path):
-        given = "--data-dir" if data_dir is not None else "MMFL_DATA"
+        given = "data_dir" if data_dir is not None else "MMFL_DATA"
         raise DataError(
             f"the data folder {str(path)!r} {_what_is_wrong(path)} (it was set by {given}); name "
-            "another with --data-dir or MMFL_DATA"
+            "another with data_dir or MMFL_DATA"
         )
     return path
 
@@ -103,7 +103,7 @@ def _expand_home(folder: str | Path) -> Path:
     except RuntimeError:  # HOME is not set, and the system does not know this user
         raise DataError(
             f"the data folder {str(folder)!r} is in a home folder, but none is known; set HOME, or "
-            "name another data folder with --data-dir or MMFL_DATA"
+            "name another data folder with data_dir or MMFL_DATA"
         ) from None
 
 
@@ -144,7 +144,7 @@ class Named:
             known = {file.stem for file in folder.glob("*.npz")} | set(CATALOGUE)
             hint = did_you_mean(self.name, known)
             if given is None:
-                hint += " (set --data-dir or MMFL_DATA if it is elsewhere)"
+                hint += " (set data_dir or MMFL_DATA if it is elsewhere)"
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
         if entry.published is None:
             return embedded.load(self.name)
