@@ -97,10 +97,15 @@ def _cache() -> Path | None:
 
 
 def _expand_home(folder: str | Path) -> Path:
-    """With the user's home in place of ``~``."""
+    """With the user's home in place of ``~``; an empty HOME counts as not set."""
+    path = Path(folder)
     try:
-        return Path(folder).expanduser()
-    except RuntimeError:  # HOME is not set, and the system does not know this user
+        if path.parts[:1] == ("~",) and os.environ.get("HOME") == "" and os.name == "posix":
+            import pwd  # Python would take an empty HOME for the root of the file system
+
+            return Path(pwd.getpwuid(os.getuid()).pw_dir, *path.parts[1:])
+        return path.expanduser()
+    except (RuntimeError, KeyError):  # HOME is not set, and the system does not know this user
         raise DataError(
             f"the data folder {str(folder)!r} is in a home folder, but none is known; set HOME, or "
             "name another data folder with data_dir or MMFL_DATA"
