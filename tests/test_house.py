@@ -10,11 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+import typer
 
 import mmfl
 from mmfl.aggregate import AGGREGATORS
 from mmfl.allocate import ALLOCATORS
+from mmfl.cli import app
 from mmfl.data import DATASETS, NORMALIZATIONS, PARTITIONS
 from mmfl.experiment import BIDS, ENGINES
 from mmfl.faults import MISBEHAVIOURS, SPEEDS
@@ -138,19 +141,44 @@ def test_what_could_run_code_is_found():
         assert any(map(_is_unsafe, ast.walk(ast.parse(text)))), text
 
 
-def test_only_the_command_line_speaks_of_the_option_for_a_folder(sources):
-    """A person who calls the library has no --out."""
-    for path, tree in sources.items():
-        if "cli" in path.parts:
-            continue
-        docstrings = [
-            ast.get_docstring(node, clean=False)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        ]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert "--out" not in node.value or node.value in docstrings, path
+def _find_options(command: click.Command) -> set[str]:
+    """The long options of a command and of those inside it."""
+    own = {name for option in command.params for name in option.opts if name.startswith("--")}
+    return own.union(*(_find_options(one) for one in getattr(command, "commands", {}).values()))
+
+
+def _find_texts(tree: ast.Module) -> list[str]:
+    """All texts but docstrings, and but those of functions that make a command to type."""
+    blocks = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    ]
+    aside = {ast.get_docstring(block, clean=False) for block in blocks}
+    for block in blocks:
+        if getattr(block, "name", "").endswith("_command"):
+            aside |= {one.value for one in ast.walk(block) if isinstance(one, ast.Constant)}
+        for one, after in zip(block.body, block.body[1:], strict=False):  # a value's docstring
+            if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
+                aside |= {getattr(after.value, "value", None)}
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return [text for text in texts if isinstance(text, str) and text not in aside]
+
+
+def test_only_the_command_line_speaks_of_its_options(sources):
+    """A person who calls the library has no --out: `mmfl.cli.streams` translates."""
+    options = _find_options(typer.main.get_command(app))
+    assert {"--out", "--data-dir", "--set", "--allow-imports", "--jobs", "--npm"} < options
+    named = re.compile(rf"({'|'.join(map(re.escape, options))})(?![\w-])")
+    assert named.search("name another with --data-dir or MMFL_DATA")
+    found = [
+        f"{path}: {text}"
+        for path, tree in sources.items()
+        if path.parts[0] == "src" and "cli" not in path.parts
+        for text in _find_texts(tree)
+        if named.search(text)
+    ]
+    assert found == []
 
 
 def _reaches_into(own: str, tree: ast.Module) -> list[str]:

@@ -33,6 +33,7 @@ __all__ = [
     "NoClientsError",
     "ResourceError",
     "StoreError",
+    "describe_type",
     "did_you_mean",
     "one_line",
     "plural",
@@ -73,6 +74,16 @@ def shorten(text: str, limit: int) -> str:
     ('abcdefgh', 'abcde...')
     """
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def describe_type(value: object) -> str:
+    """The type of a value with its article.
+
+    >>> describe_type(""), describe_type(object())
+    ('a str', 'an object')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'aeioAEIO' else 'a'} {name}"
 
 
 def text_of(error: BaseException) -> str:

@@ -14,7 +14,7 @@ import typer
 
 import mmfl
 from mmfl.cli import app
-from mmfl.errors import StoreError
+from mmfl.errors import InputError, StoreError
 from support.experiments import LEAST_INLINE
 
 EXPERIMENT = LEAST_INLINE
@@ -85,6 +85,14 @@ def test_a_key_that_is_no_option_is_set(call, monkeypatch, command, given, hint)
     assert f"No such option: {given[0].partition('=')[0]}. Did you mean {hint}?" in squeezed(err)
 
 
+@pytest.mark.parametrize("given", [("--seed", "3"), ("--seed=3",)])
+def test_a_comparison_takes_several_seeds(call, monkeypatch, given):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, err = call("compare", "e.toml", *given)
+    assert (code, out) == (2, "")
+    assert "No such option: --seed. Did you mean --seeds 3?" in squeezed(err)
+
+
 def test_other_options_that_there_are_not_are_as_before(call):
     code, _, err = call("run", "e.toml", "--resum")
     assert code == 2
@@ -128,6 +136,52 @@ def test_the_command_line_names_the_option_that_the_library_does_not(call):
     ):
         code, _, err = call("run", "e.toml", "--out", out)
         assert (code, said in err, err.count("--out")) == (2, True, 1)
+
+
+OWN = EXPERIMENT + 'model = { kind = "nowhere:Model" }\n'
+DATA = EXPERIMENT.replace('{ kind = "synthetic", train = 40, test = 10 }', '"mine"')
+FOLDER = "the data folder 'gone' does not exist (it was set by {0}); name another with {0} or MMFL_"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "act", "said", "names"),
+    [
+        (
+            DATA,
+            ("run", "--data-dir", "gone", "--out", "z"),
+            lambda: mmfl.run(mmfl.Experiment.load("e.toml"), out="z", data_dir="gone"),
+            FOLDER,
+            ("data_dir", "--data-dir"),
+        ),
+        (
+            OWN,
+            ("check",),
+            lambda: mmfl.Experiment.load("e.toml"),
+            "'nowhere:Model' would import code; pass {} if you trust it",
+            ("allow_imports=True, or the object itself,", "--allow-imports"),
+        ),
+        (
+            EXPERIMENT,
+            ("check", "--set", "rounds=0"),
+            lambda: mmfl.Experiment.load("e.toml", sets=["rounds=0"]),
+            "{}: rounds must be greater than or equal to 1, got 0",
+            ("sets", "--set"),
+        ),
+    ],
+    ids=["data", "imports", "sets"],
+)
+def test_python_speaks_of_arguments_and_the_command_line_of_options(
+    call, text, words, act, said, names
+):
+    Path("e.toml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        act()
+    assert said.format(names[0]) in str(caught.value)
+    assert "--" not in str(caught.value)
+    code, _, err = call(words[0], "e.toml", *words[1:])
+    assert code == 2
+    assert said.format(names[1]) in err
+    assert names[0] not in err
 
 
 def test_a_folder_with_a_run_can_be_resumed_instead(call):

@@ -145,7 +145,7 @@ def test_a_folder_with_any_name_holds_a_run(call):
 def test_a_notebooks_backend_is_no_obstacle():
     pytest.importorskip("matplotlib")
     command = ("auction", "run", "bids.csv", "-b", "1", "--figure", "it.png")
-    done = mmfl(*command, MPLBACKEND="module://of_a_notebook.backend_inline")
+    done = mmfl(*command, MPLBACKEND="module://matplotlib_inline.backend_inline")
     assert (done.returncode, done.stderr) == (0, b"")
     assert Path("it.png").read_bytes().startswith(b"\x89PNG")
 

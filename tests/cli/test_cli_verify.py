@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import mmfl
+from mmfl.runs import verify
+from mmfl.system.calls import intercept
 
 
 @pytest.fixture
@@ -71,6 +75,61 @@ def test_the_status_of_a_damaged_run_is_shown_with_a_mark(call, run):
     assert code == 1
     assert json.loads(out)["damage"] == damage
     assert err.count("\n") == 1
+
+
+MODEL = "models/image.safetensors"
+DAMAGED = {
+    "changed": "does not match its hash",
+    "longer": "does not match its hash",
+    "gone": "is missing",
+    "pipe": "cannot be read: it is a pipe, not a file",
+    "folder": "cannot be read: Is a directory",
+}
+
+
+def replace_model(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    if how == "pipe":
+        os.mkfifo(path)
+    elif how == "folder":
+        path.mkdir()
+    elif how != "gone":
+        path.write_bytes(content + b"x" if how == "longer" else content[:-1] + b"X")
+
+
+def test_the_status_names_a_damaged_model(call, run):
+    shutil.copytree(run, "sound")
+    for how, said in DAMAGED.items():
+        replace_model(run / MODEL, how)
+        damage = f"{MODEL} {said}"
+        code, out, err = call("status", run)
+        assert (code, out.partition("\n")[0]) == (1, "run: finished, 3 of 3 rounds, DAMAGED")
+        assert err == f"mmfl: the run in 'run' is damaged and should not be trusted: {damage}\n"
+        code, out, _ = call("status", run, "--json")
+        assert (code, json.loads(out)["damage"]) == (1, damage)
+        shutil.rmtree(run)
+        shutil.copytree("sound", run)
+    shutil.rmtree(run / "models")
+    spoil(run)
+    names = ("models/dense.safetensors is missing", f"{MODEL} is missing")
+    damage = "; ".join(["round 2 does not match its hash", *names])
+    assert json.loads(call("status", run, "--json")[1])["damage"] == damage
+
+
+def test_a_model_that_is_about_to_be_written_is_not_missing(call, small):
+    """The hashes of models are noted before they are written: a live run is not damaged."""
+    seen = []
+
+    def look(name, function, args, options):
+        if name == "rename" and str(args[1]).endswith(".safetensors") and "models" in str(args[1]):
+            seen.append((call("status", "run")[0], verify("run").damaged))
+        return function(*args, **options)
+
+    with intercept(look):
+        mmfl.run(small, "run")
+    assert seen == [(0, False)] * 2
+    assert call("status", "run")[0] == 0
 
 
 def test_a_warning_cannot_speak_to_the_terminal(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -254,6 +255,32 @@ def test_a_damaged_run_counts_as_failed_is_left_alone_and_the_others_are_run(dam
     assert one_line(ComparisonError, lambda: compare({"x": made()}, [0, 1], "out")).startswith(
         "1 of 2"
     )
+
+
+@pytest.mark.parametrize("how", ["changed", "gone", "pipe", "folder"])
+def test_a_finished_run_with_a_damaged_model_counts_as_failed_and_is_left_alone(how):
+    compare({"x": made()}, [0], "out")
+    folder = Path("out/x/seed-0")
+    model = folder / "models/a.safetensors"
+    content = model.read_bytes()
+    model.unlink()
+    if how == "changed":
+        model.write_bytes(content[:-1] + b"X")
+    elif how == "pipe":
+        os.mkfifo(model)
+    elif how == "folder":
+        model.mkdir()
+    before = sorted(folder.rglob("*"))
+    plan = Comparison({"x": made()}, [0, 1], "out")
+    assert set(plan.failed) == {("x", 0)}
+    message = one_line(ComparisonError, lambda: list(plan.go()))
+    start = f"1 of 2 runs failed: x, seed 0: the run in {str(folder)!r} is damaged: models/a.safe"
+    assert message.startswith(start)
+    assert message.endswith("; it is left unchanged")
+    assert list(plan.results()["x"]) == [1]
+    assert sorted(folder.rglob("*")) == before
+    set_status(folder, "stopped")  # resuming such a run writes its models again
+    assert not Comparison({"x": made()}, [0], "out").failed
 
 
 @pytest.mark.parametrize(

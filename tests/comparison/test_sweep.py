@@ -142,7 +142,7 @@ def test_parts_that_other_processes_cannot_find_are_run_here(module):
     assert plan.jobs(1) == 1
     message = one_line(InputError, lambda: plan.jobs(2))
     assert f"'{module}:Own'" in message
-    assert message.endswith("move it into a module, or use --jobs 1")
+    assert message.endswith("move it into a module, or use jobs=1")
 
 
 def test_a_process_that_is_killed_is_replaced_and_the_result_is_the_same():

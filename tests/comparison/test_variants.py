@@ -43,9 +43,7 @@ def test_seeds_that_are_none_are_one_sentence(text):
 @pytest.mark.parametrize("text", ["3-1", "0-10000", "0-999999999999999999"])
 def test_a_range_has_1_to_10000_seeds(text):
     message = one_line(ConfigError, lambda: read_seeds(text))
-    assert (
-        message == f"--seeds: {text!r} is not a valid range: write low-high, at most 10,000 seeds"
-    )
+    assert message == f"seeds: {text!r} is not a valid range: write low-high, at most 10,000 seeds"
     assert len(read_seeds("1-10000")) == 10_000
 
 
@@ -116,7 +114,7 @@ def test_the_same_variant_twice_is_one_sentence(given_):
 
 def test_one_key_twice_is_one_sentence():
     message = one_line(ConfigError, lambda: read_vary(["lr=1", " lr=2,3"]))
-    assert message == "--vary lr is given twice; put its values into one list"
+    assert message == "vary lr is given twice; put its values into one list"
 
 
 @given(st.text(alphabet="ab=,[]{}'\"\\. 1", max_size=20))

@@ -299,11 +299,11 @@ def test_set_adds_parameters_to_a_bare_kind() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("rounds", "--set: must be a.b=c, got 'rounds'"),
-        ("=5", "--set: must be a.b=c, got '=5'"),
-        ("a..b=5", "--set: must be a.b=c, got 'a..b=5'"),
-        ("a.=5", "--set: must be a.b=c, got 'a.=5'"),
-        ("", "--set: must be a.b=c, got ''"),
+        ("rounds", "sets: must be a.b=c, got 'rounds'"),
+        ("=5", "sets: must be a.b=c, got '=5'"),
+        ("a..b=5", "sets: must be a.b=c, got 'a..b=5'"),
+        ("a.=5", "sets: must be a.b=c, got 'a.=5'"),
+        ("", "sets: must be a.b=c, got ''"),
         ("rounds.x=5", "rounds is not a table"),
         ("rounds.x.y=5", "rounds is not a table"),
         ("tasks.fashoin.lr=5", "tasks has no 'fashoin'; did you mean 'fashion'?"),

@@ -152,7 +152,7 @@ def test_options_that_no_file_could_hold_are_one_sentence(own, place, value):
 def test_without_permission_a_path_is_refused_and_nothing_is_imported(own, place):
     del sys.modules[PATH]
     with imports_allowed(False):
-        assert "would import code; pass --allow-imports" in refused(place, f"{PATH}:function")
+        assert "would import code; pass allow_imports=True" in refused(place, f"{PATH}:function")
     assert PATH not in sys.modules
     with imports_allowed(False):  # whoever has the function has imported it
         assert task(place, one_line)

@@ -253,7 +253,7 @@ def test_without_a_data_folder_names_are_looked_up_in_the_cache(
     write(default_folder() / "mine.npz")
     assert Named("mine").load(None).classes == 3
     message = refused(lambda: Named("mimes").load(None))
-    assert "did you mean 'mine'? (set --data-dir or MMFL_DATA if it is elsewhere)" in message
+    assert "did you mean 'mine'? (set data_dir or MMFL_DATA if it is elsewhere)" in message
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_folder() == tmp_path / ".cache" / "mmfl"
@@ -281,10 +281,10 @@ def test_a_missing_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
     gone = tmp_path / "gone"
     rule = (
         f"the data folder {str(gone)!r} does not exist (it was set by %s); name another with "
-        "--data-dir or MMFL_DATA"
+        "data_dir or MMFL_DATA"
     )
-    assert refused(lambda: data_folder(gone)) == rule % "--data-dir"
-    assert refused(lambda: Npz("a.npz").load(gone)) == rule % "--data-dir"
+    assert refused(lambda: data_folder(gone)) == rule % "data_dir"
+    assert refused(lambda: Npz("a.npz").load(gone)) == rule % "data_dir"
     monkeypatch.setenv("MMFL_DATA", str(gone))
     assert refused(lambda: Named("a").load(None)) == rule % "MMFL_DATA"
 

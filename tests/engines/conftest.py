@@ -107,6 +107,8 @@ class Net(nn.Module):
         if not self.training and self.how == "evaluation hangs" and len(x) > 2:
             while True:
                 time.sleep(0.01)
+        while not self.training and self.how == "every evaluation hangs":
+            time.sleep(0.01)
         if not self.training and self.how == "evaluation dies" and (x > 1e5).any():
             os._exit(9)
         if not self.training and self.how == "evaluates not" and self.path.exists():

@@ -23,7 +23,11 @@ def test_a_turn_that_hangs_is_given_up_after_the_timeout(odd):
 
 @pytest.mark.parametrize(
     ("how", "doing"),
-    [("evaluation hangs", "evaluating its model"), ("builds for ever", "building its model")],
+    [
+        ("evaluation hangs", "evaluating its model"),
+        ("every evaluation hangs", "building or first evaluating its model"),
+        ("builds for ever", "building or first evaluating its model"),
+    ],
 )
 def test_what_hangs_on_the_server_is_one_sentence_after_the_timeout(odd, how, doing):
     before = children()

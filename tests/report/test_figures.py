@@ -148,6 +148,34 @@ def test_neither_pyplot_nor_torch_is_imported(tmp_path):
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [
+        ("module://matplotlib_inline.backend_inline", "None"),
+        slow("bogus", "None"),
+        slow("svg", "'svg'"),
+    ],
+)
+def test_a_backend_that_does_not_exist_is_no_obstacle(named, kept, monkeypatch):
+    """A notebook's, for one; a backend that exists is still the one for the user's figures."""
+    script = (
+        "import os, sys\n"
+        "sys.modules['matplotlib_inline'] = None\n"
+        "from mmfl.report.figures.page import make_page\n"
+        "from mmfl.report.figures.style import own_style\n"
+        "with own_style(): make_page(1)\n"
+        "import matplotlib\n"
+        "with own_style(): make_page(1)\n"
+        f"assert os.environ['MPLBACKEND'] == {named!r}\n"
+        "auto = matplotlib.rcParamsDefault._get('backend')\n"
+        "found = matplotlib.rcParams._get('backend')\n"
+        f"assert (None if found is auto else found) == {kept}, found"
+    )
+    monkeypatch.setenv("MPLBACKEND", named)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_without_matplotlib_the_command_that_helps_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = one_line(InputError, lambda: save_comparison(three(), tmp_path / "a.png"))

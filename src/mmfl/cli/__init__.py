@@ -21,7 +21,6 @@ from mmfl.cli.streams import (
     find_terminals,
     flush,
     leave_terminals,
-    name_options,
     watch_output,
     why,
 )
@@ -82,7 +81,7 @@ def _show_warning(
 ) -> None:
     """A warning is one line, wherever it comes from."""
     name = "" if issubclass(category, MmflWarning) else f"{category.__name__}: "
-    complain(printable(f"warning: {name}{name_options(' '.join(str(message).split()))}"))
+    complain(printable(f"warning: {name}{' '.join(str(message).split())}"))
 
 
 def main() -> None:
@@ -109,7 +108,7 @@ def _exit_code() -> int:
             finally:
                 flush()
     except MmflError as error:
-        complain(name_options(str(error)))
+        complain(str(error))
         return 2
     except MemoryError as error:
         complain(str(ran_out(error)))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from mmfl.cli.options import name_file
+from mmfl.cli.options import name_file, name_options_of
 from mmfl.comparison import read_seeds
 from mmfl.config import dump, read_file, read_toml, short
 from mmfl.errors import ConfigError, InputError, did_you_mean
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, find_inputs, find_own_code
 from mmfl.market import MECHANISMS, Bids, Market, Mechanism, ValueThreshold, read_bids
 from mmfl.market.bids_io import Csv
 
@@ -115,9 +115,10 @@ class Source:
 
     @property
     def inputs(self) -> list[Path]:
-        """The files that are read."""
-        own = getattr(getattr(self.market, "recruitment", None), "bids", None)
-        return [self.path, *([Path(own.path)] if isinstance(own, Csv) else [])]
+        """The files that must not be written into: the input, and what it names."""
+        if isinstance(self.market, Experiment):
+            return [self.path, *find_inputs(self.market)]
+        return [self.path, *([] if self.market is None else find_own_code(self.market))]
 
     def mechanism(self, kind: str | None, options: Options) -> Mechanism:
         """The one that is asked for; by default the experiment's, or max_min_fair."""
@@ -148,7 +149,8 @@ class Source:
             raise InputError(_NOT_DRAWN.format("--seeds"))
         if self.market is None:
             return {None: read_bids(self.path)}
-        numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
+        with name_options_of("seeds"):
+            numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
         return {seed: self._drawn(seed) for seed in numbers}
 
     def _drawn(self, seed: int) -> Bids:

@@ -47,12 +47,20 @@ class ExperimentCommand(PlainCommand):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             name = error.option_name.lstrip("-")
+            several = f"--{name}s"  # of a key that this command takes several values for
+            value = _value(given, error.option_name)
+            if any(several in option.opts for option in self.params):
+                raise _no_such_option(error, f"{several} {shlex.quote(value)}") from None
             key = next(_ways_to(name.replace("-", "_")), None)
             if key is None:
                 raise
-            change = shlex.quote(f"{key}={_value(given, error.option_name)}")
-            said = f"No such option: {error.option_name}. Did you mean --set {change}?"
-            raise click.UsageError(said, ctx) from None
+            change = shlex.quote(f"{key}={value}")
+            raise _no_such_option(error, f"--set {change}") from None
+
+
+def _no_such_option(error: click.NoSuchOption, hint: str) -> click.UsageError:
+    said = f"No such option: {error.option_name}. Did you mean {hint}?"
+    return click.UsageError(said, error.ctx)
 
 
 def _value(words: list[str], option: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,9 +22,10 @@ from mmfl.cli.options import (
     Quiet,
     Sets,
     find_modules,
+    name_options_of,
     stop_on_signals,
 )
-from mmfl.cli.output import check_figure
+from mmfl.cli.output import check_figure, check_tables
 from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ComparisonError, ConfigError, InputError
@@ -88,26 +90,28 @@ def compare(
     """
     from rich.console import Console
 
-    from mmfl.cli.own_files import OwnFiles
+    from mmfl.cli.own_files import TABLES, OwnFiles
     from mmfl.comparison import read_jobs, read_seeds, read_vary
-    from mmfl.experiment import Experiment
+    from mmfl.experiment import Experiment, find_inputs
     from mmfl.report import variants
 
-    check_figure(figure, inputs=[config], force=True)  # `OwnFiles` says what may be replaced
-    wanted = read_jobs(jobs)
+    with name_options_of("jobs", "seeds", "vary"):
+        wanted, numbers, changes = read_jobs(jobs), read_seeds(seeds), read_vary(vary or [])
     if allow_imports:
         find_modules(config)
     base = list(set_ or [])
     load = partial(Experiment.load, config, allow_imports=allow_imports)
-    experiments = {
-        name: _load_variant(load, base, sets) for name, sets in read_vary(vary or []).items()
-    }
+    experiments = {name: _load_variant(load, base, sets) for name, sets in changes.items()}
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
         raise ConfigError("choose seeds with --seeds, not with --set seed=... or --vary seed=...")
     if target is not None:
         _check_target(target, experiments.values())
-    plan = partial(_plan, experiments, read_seeds(seeds), data_dir, force)
+    named = (find_inputs(experiment, data_dir) for experiment in experiments.values())
+    inputs = [config, *dict.fromkeys(chain.from_iterable(named))]
+    check_figure(figure, inputs=inputs, force=True)  # `OwnFiles` says what may be replaced
+    plan = partial(_plan, experiments, numbers, data_dir, force)
     comparison = _find_folder(plan, config.stem) if out is None else plan(out)
+    check_tables(comparison.out, TABLES, inputs=inputs)
     own = OwnFiles(comparison.out, force=force)
     own.check([] if figure is None else [figure])
     if comparison.todo or own.recorded:  # else they may be what an older version wrote: see `write`
@@ -141,10 +145,10 @@ def _load_variant(
     try:
         return load(sets=[*base, *changes])
     except ConfigError as error:
-        if not changes or not str(error).startswith("--set: "):
+        if not changes or not str(error).startswith("sets: "):
             raise
         load(sets=base)  # raises if the mistake is in a --set
-        raise ConfigError(f"--vary: {str(error).removeprefix('--set: ')}") from None
+        raise ConfigError(f"--vary: {str(error).removeprefix('sets: ')}") from None
 
 
 def _check_target(target: float, experiments: Iterable[Experiment]) -> None:

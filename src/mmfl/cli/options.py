@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from mmfl.cli.streams import complain
-from mmfl.errors import MmflError, ResourceError
+from mmfl.errors import InputError, MmflError, ResourceError
 from mmfl.system.memory import ran_out
 from mmfl.system.user_code import add_prefix
 
@@ -25,6 +25,7 @@ __all__ = [
     "Sets",
     "find_modules",
     "name_file",
+    "name_options_of",
     "prepare_imports",
     "stop_on_signals",
 ]
@@ -67,11 +68,26 @@ def name_file(file: Path) -> Iterator[None]:
     try:
         yield
     except MmflError as error:
-        if str(file) in str(error) or str(error).startswith("--set: "):
+        if str(file) in str(error) or str(error).startswith("sets: "):
             raise
         raise add_prefix(error, f"{file}: ") from None
     except MemoryError as error:
         raise ResourceError(f"{file}: {ran_out(error)}") from None
+
+
+@contextmanager
+def name_options_of(*options: str) -> Iterator[None]:
+    """What the library says of a value in this block is said of the option that gave it.
+
+    Args:
+        options: Names of options that a sentence may begin with, without their dashes.
+    """
+    try:
+        yield
+    except InputError as error:
+        if str(error).partition(" ")[0].rstrip(":") not in options:
+            raise
+        raise type(error)(f"--{error}") from None
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -16,7 +16,7 @@ import typer
 
 from mmfl.errors import InputError, StoreError
 
-__all__ = ["Figure", "Force", "check_figure", "check_out", "output"]
+__all__ = ["Figure", "Force", "check_figure", "check_out", "check_tables", "output"]
 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files (never the input).")]
 Figure = Annotated[
@@ -64,6 +64,13 @@ def check_figure(
     _refuse_existing(path, "--figure", force=force)
 
 
+def check_tables(folder: Path, names: Iterable[str], *, inputs: Collection[Path]) -> None:
+    """Refuse a folder if files of these names that it gets are among the inputs."""
+    for path in (folder / name for name in names):
+        if any(_same(path, given) for given in inputs):
+            raise InputError(f"{str(path)!r} is the input; choose another folder")
+
+
 @contextmanager
 def output(path: Path, *, force: bool, folders: bool = False) -> Iterator[TextIO]:
     """A file to write text into; one sentence if that fails. `folders`: whether to make its own."""
@@ -86,9 +93,7 @@ def _refuse_inputs(path: Path, inputs: Iterable[Path], option: str) -> None:
 
 def _same(one: Path, other: Path) -> bool:
     """Whether two paths lead to one file, be it by links or by another spelling."""
-    if os.path.realpath(one) == os.path.realpath(other):
-        return True
     try:
-        return os.path.samefile(one, other)
+        return os.path.realpath(one) == os.path.realpath(other) or os.path.samefile(one, other)
     except (OSError, ValueError):
         return False

@@ -21,9 +21,12 @@ from pathlib import Path
 from mmfl.errors import StoreError
 from mmfl.system.files import hash_file, is_folder, read_file, write_file
 
-__all__ = ["OwnFiles"]
+__all__ = ["TABLES", "OwnFiles"]
 
 RECORD = "mmfl-compare.json"
+TABLES = (RECORD, "comparison.md", "comparison.json", "comparison.png")
+"""The files that a comparison writes into its folder, besides its runs."""
+
 _LIMIT = 1 << 20
 _TABLES = 1 << 26
 _UNREADABLE = (OSError, ValueError, AttributeError, TypeError, KeyError, RecursionError)

@@ -15,6 +15,7 @@ from mmfl.cli.options import (
     DataDir,
     Json,
     Sets,
+    name_options_of,
     prepare_imports,
     stop_on_signals,
 )
@@ -87,17 +88,17 @@ def plan(
     trained: the rounds are simulated.
     """
     from mmfl.cli.auction_input import amounts, numbers
-    from mmfl.experiment import Experiment
+    from mmfl.experiment import Experiment, find_inputs
     from mmfl.planning import plan as make_plan
 
-    check_figure(figure, inputs=[config], force=force)
     alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
     budgets = [] if budget is None else amounts(budget, "--budget")
     rule = "--difficulty must be like fashion=0.4"
     hard = None if difficulty is None else _by_task(difficulty, rule)
     imports = prepare_imports(allow_imports, config)
     experiment = Experiment.load(config, sets=set_ or [], allow_imports=imports)
-    with stop_on_signals(lambda: "before the plan was finished"), _options_named():
+    check_figure(figure, inputs=[config, *find_inputs(experiment, data_dir)], force=force)
+    with stop_on_signals(lambda: "before the plan was finished"), _values_named():
         prediction = make_plan(
             experiment,
             alphas=alphas,
@@ -134,16 +135,13 @@ def _show_progress(trials: Iterable[T], steps: int) -> Iterator[T]:
 
 
 @contextmanager
-def _options_named() -> Iterator[None]:
-    """What is wrong with a value is said of the option that gave it."""
+def _values_named() -> Iterator[None]:
+    """What is wrong with a value, or with a run, is said of the option that gave it."""
     try:
-        yield
+        with name_options_of(*_OPTIONS):
+            yield
     except StoreError as error:
         raise StoreError(f"--run: {error}") from None
-    except InputError as error:
-        said = str(error).replace("difficulty and runs", "difficulty and --run")
-        named = said.partition(" ")[0].rstrip(":") in _OPTIONS
-        raise type(error)(f"--{said}" if named else said) from None
 
 
 def _by_task(text: str, rule: str) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,11 +25,12 @@ def status(
 ) -> None:
     """Show how far a run has got, or how it ended.
 
-    The exit code is 1 if the run is damaged, and 2 if there is no run that can be read.
+    Rows, settings and models are checked against their hashes. The exit code is 1 if the run is
+    damaged, and 2 if there is no run that can be read.
     """
-    from mmfl.runs import Run
+    from mmfl.runs import Run, find_damage
 
-    run = Run.load(folder, damaged=True)
+    run = replace(Run.load(folder, damaged=True), damage=find_damage(folder))
     if json:
         typer.echo(run.to_json())
     else:

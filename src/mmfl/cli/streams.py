@@ -26,6 +26,17 @@ except ImportError:  # Windows has no such limit
 CLOSED = 141
 """The exit code of a command whose output nobody reads: that of Unix tools, 128 + SIGPIPE."""
 
+_OPTIONS = (
+    (r"\bresume that run with resume=True", "resume that run with --resume"),
+    (r"\bdifficulty and runs cannot\b", "difficulty and --run cannot"),
+    (r"\b(choose (?:a|another) folder)\b(?! \()", r"\1 (--out)"),
+    (r"\bpass allow_imports=True, or the object itself,", "pass --allow-imports"),
+    (r"\b(set by|set|with) data_dir\b(?=\)| or MMFL_DATA)", r"\1 --data-dir"),
+    (r"\bor use jobs=1\b", "or use --jobs 1"),
+    (r"^(.* with )?sets: ", r"\1--set: "),
+)
+"""What the library says of its arguments, and what that is on the command line."""
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 __all__ = [
@@ -156,9 +167,9 @@ def drop_output() -> None:
 
 
 def complain(sentence: str) -> None:
-    """Say it on standard error, if that can be."""
+    """Say it on standard error, if that can be, in the words of the command line."""
     with suppress(OSError):
-        typer.echo(f"mmfl: {name_limit(sentence)}", err=True)
+        typer.echo(f"mmfl: {name_limit(name_options(sentence))}", err=True)
 
 
 def name_limit(sentence: str) -> str:
@@ -171,8 +182,9 @@ def name_limit(sentence: str) -> str:
 
 def name_options(sentence: str) -> str:
     """A sentence of the library's, with the option that does what it advises."""
-    sentence = sentence.replace("resume that run with resume=True", "resume that run with --resume")
-    return re.sub(r"\b(choose (?:a|another) folder)\b(?! \()", r"\1 (--out)", sentence)
+    for said, option in _OPTIONS:
+        sentence = re.sub(said, option, sentence)
+    return sentence
 
 
 def why(error: OSError) -> str:

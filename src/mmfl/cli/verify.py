@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mmfl.cli.options import AllowImports, DataDir, Json, find_modules
+from mmfl.cli.streams import name_options
 from mmfl.errors import printable
 
 __all__ = ["verify"]
@@ -36,7 +37,7 @@ def verify(
         found.append(result)
         if not json:
             for part in result.parts:
-                detail = f": {part.detail}" if part.detail else ""
+                detail = f": {name_options(part.detail)}" if part.detail else ""
                 typer.echo(printable(f"{folder}: {part.name}: {part.verdict}{detail}"))
     if json:
         import json as format_
@@ -45,7 +46,10 @@ def verify(
             {
                 "run_dir": str(result.folder),
                 "damaged": result.damaged,
-                "parts": [dataclasses.asdict(part) for part in result.parts],
+                "parts": [
+                    dataclasses.asdict(part) | {"detail": name_options(part.detail)}
+                    for part in result.parts
+                ],
             }
             for result in found
         ]

@@ -13,7 +13,7 @@ from typing import Any
 from mmfl.config import dump
 from mmfl.errors import MmflError, StoreError, one_line
 from mmfl.experiment import DataCache, Experiment, describe_change, differences, read_stored
-from mmfl.runs import DATABASE, Run, is_marked, is_owned, is_unsigned
+from mmfl.runs import DATABASE, Run, find_damage, is_marked, is_owned, is_unsigned
 from mmfl.system.files import exists, is_folder, list_folder
 from mmfl.system.user_code import add_prefix, describe_error
 
@@ -158,6 +158,11 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
     _refuse_other_experiment(folder, experiment)
     if found.status != "finished":
         return None
+    damage = find_damage(folder)
+    if damage:
+        raise DamagedRunError(
+            f"the run in {str(folder)!r} is damaged: {damage}; it is left unchanged"
+        )
     ours = hashes.of(experiment)
     other = [name for name, was in found.data.items() if was != ours.get(name)]
     for name in other:

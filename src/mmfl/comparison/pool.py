@@ -69,7 +69,7 @@ def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
             if obstacle and asked == "auto":
                 return 1
             if obstacle:
-                raise InputError(f"{obstacle}; move it into a module, or use --jobs 1")
+                raise InputError(f"{obstacle}; move it into a module, or use jobs=1")
     return jobs
 
 

@@ -19,7 +19,7 @@ def read_jobs(text: str) -> int | Literal["auto"]:
     if text == "auto":
         return "auto"
     if not re.fullmatch(r"[1-9]\d{0,5}", text.strip()):
-        raise ConfigError(f"--jobs takes auto or a whole number >= 1, got {text!r}")
+        raise ConfigError(f"jobs takes auto or a whole number >= 1, got {text!r}")
     return int(text)
 
 
@@ -29,11 +29,11 @@ def read_seeds(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,18})\s*(?:-\s*(\d{1,18})\s*)?", part)
         if ends is None:
-            raise ConfigError(f"--seeds takes numbers and ranges like 0-3 or 0,2,5, got {text!r}")
+            raise ConfigError(f"seeds takes numbers and ranges like 0-3 or 0,2,5, got {text!r}")
         first, last = int(ends[1]), int(ends[2] or ends[1])
         if last < first or last - first >= 10_000:
             rule = "is not a valid range: write low-high, at most 10,000 seeds"
-            raise ConfigError(f"--seeds: {part.strip()!r} {rule}")
+            raise ConfigError(f"seeds: {part.strip()!r} {rule}")
         seeds |= dict.fromkeys(range(first, last + 1))
     return tuple(seeds)
 
@@ -49,9 +49,9 @@ def read_vary(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for text, key in zip(given, keys, strict=True):
         options = _split(text.partition("=")[2])
         if not key or not all(options):
-            raise ConfigError(f"--vary takes key=a,b (e.g. allocator.alpha=1,3,5), got {text!r}")
+            raise ConfigError(f"vary takes key=a,b (e.g. allocator.alpha=1,3,5), got {text!r}")
         if keys.count(key) > 1:
-            raise ConfigError(f"--vary {key} is given twice; put its values into one list")
+            raise ConfigError(f"vary {key} is given twice; put its values into one list")
         called, values = _shorten_key(key, keys), [_value(option) for option in options]
         same = _in_all(values)
         labels = [_label(key, called, value, same) for value in values]
@@ -60,7 +60,7 @@ def read_vary(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for choice in product(*axes):
         name = " ".join(label for label, _ in choice) or "as is"
         if name in variants:
-            raise ConfigError(f"--vary gives {name!r} twice")
+            raise ConfigError(f"vary gives {name!r} twice")
         variants[name] = tuple(assignment for _, assignment in choice)
     return variants
 

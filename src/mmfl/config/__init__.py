@@ -20,7 +20,7 @@ from mmfl.config.components import (
 from mmfl.config.family import Family, dump, parse
 from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
 from mmfl.config.messages import problem, short
-from mmfl.config.module_hashes import hash_module
+from mmfl.config.module_hashes import find_module_file, hash_module
 from mmfl.config.plain_values import are_equal
 from mmfl.config.schema import one_or_several
 from mmfl.config.toml import apply_set, read_file, read_toml
@@ -41,6 +41,7 @@ __all__ = [
     "check_shares",
     "component",
     "dump",
+    "find_module_file",
     "find_script_part",
     "hash_module",
     "imports_allowed",

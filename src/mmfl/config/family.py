@@ -163,8 +163,8 @@ class Family:
             raise problem(f"unknown {self.name} {short(kind)}; {known}{hint}", "kind")
         if not are_imports_allowed():
             raise problem(
-                f"{kind!r} would import code; pass --allow-imports (in Python: "
-                "allow_imports=True, or the object itself) if you trust it",
+                f"{kind!r} would import code; pass allow_imports=True, or the object itself, if "
+                "you trust it",
                 "kind",
             )
         found = import_object(kind)

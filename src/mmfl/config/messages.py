@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from mmfl.errors import did_you_mean, plural, shorten, text_of
+from mmfl.errors import describe_type, did_you_mean, plural, shorten, text_of
 
 __all__ = ["Mistake", "find_mistakes", "problem", "problems", "sentence", "sentences", "short"]
 
@@ -94,7 +94,7 @@ def short(value: object) -> str:
         raise
     except BaseException:  # a whole number with too many digits, or a user's object
         many = isinstance(value, int)
-        return "a number with too many digits" if many else f"a {type(value).__name__}"
+        return "a number with too many digits" if many else describe_type(value)
     return shorten(text, 60)
 
 

@@ -6,10 +6,16 @@ import sys
 
 from mmfl.system.files import hash_input
 
-__all__ = ["hash_module"]
+__all__ = ["find_module_file", "hash_module"]
 
 _hashes: dict[str, tuple[object, str]] = {}
 """From a module's name to its spec, and the hash of its file when that was new."""
+
+
+def find_module_file(name: str) -> str | None:
+    """The path of an imported module's file; None if it has none."""
+    path = getattr(sys.modules.get(name), "__file__", None)
+    return path if isinstance(path, str) else None
 
 
 def hash_module(name: str) -> str:
@@ -18,9 +24,8 @@ def hash_module(name: str) -> str:
     The file is read once for each import of the module. A later edit changes the file, but not the
     code that this process runs, so it does not change the hash. Call this right after the import.
     """
-    module = sys.modules.get(name)
-    path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
-    if name == "__main__" or not isinstance(path, str):
+    path, spec = find_module_file(name), getattr(sys.modules.get(name), "__spec__", None)
+    if name == "__main__" or path is None:
         return ""
     known, digest = _hashes.get(name, (None, ""))
     if known is None or known is not spec:  # a module that is imported again has a new one

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mmfl.config.messages import short
+from mmfl.errors import describe_type
 
 __all__ = ["RULE", "are_equal", "find_unstorable"]
 
@@ -40,7 +41,7 @@ def find_unstorable(value: Any, depth: int = 0) -> str | None:
     elif isinstance(value, list | tuple):
         inner = list(value)
     else:
-        return f"a {type(value).__name__}"
+        return describe_type(value)
     found = (find_unstorable(item, depth + 1) for item in inner)
     return next((one for one in found if one is not None), None)
 

@@ -53,9 +53,9 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
     path, equals, text = assignment.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or not all(keys):
-        raise ConfigError(f"--set: must be a.b=c, got {assignment!r}")
+        raise ConfigError(f"sets: must be a.b=c, got {assignment!r}")
     if not assignment.isascii() and assignment != assignment.encode(errors="replace").decode():
-        raise ConfigError(f"--set: {short(assignment)} is not UTF-8 text")
+        raise ConfigError(f"sets: {short(assignment)} is not UTF-8 text")
     value = _toml_value(text)
     here: Any = data
     for depth, key in enumerate(keys[:-1]):
@@ -68,9 +68,9 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
             here[key] = {}
         here = here.setdefault(key, {})
         if not isinstance(here, dict | list):
-            raise ConfigError(f"--set: {path}: {'.'.join(keys[: depth + 1])} is not a table")
+            raise ConfigError(f"sets: {path}: {'.'.join(keys[: depth + 1])} is not a table")
     if isinstance(here, list):
-        raise ConfigError(f"--set: {path}: must also name a key of the item")
+        raise ConfigError(f"sets: {path}: must also name a key of the item")
     if keys[-1] == "kind" and here.get("kind") != value:
         here.clear()
     here[keys[-1]] = value
@@ -82,7 +82,7 @@ def _toml_value(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--set: {short(text)} is not a valid value: {error}") from None
+        raise ConfigError(f"sets: {short(text)} is not a valid value: {error}") from None
     return found["value"] if len(found) == 1 else text
 
 
@@ -96,4 +96,4 @@ def _item(items: list[Any], key: str, where: str) -> Any:
         return names[key]
     if key.isdecimal() and int(key) < len(items) and isinstance(items[int(key)], dict):
         return items[int(key)]
-    raise ConfigError(f"--set: {where} has no {key!r}; {did_you_mean(key, names)}")
+    raise ConfigError(f"sets: {where} has no {key!r}; {did_you_mean(key, names)}")

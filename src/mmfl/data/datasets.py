@@ -69,10 +69,10 @@ def data_folder(data_dir: str | Path | None) -> Path | None:
     """The folder of npz files: as given, or else what MMFL_DATA says."""
     path = wanted_folder(data_dir)
     if path is not None and not os.path.isdir(path):
-        given = "--data-dir" if data_dir is not None else "MMFL_DATA"
+        given = "data_dir" if data_dir is not None else "MMFL_DATA"
         raise DataError(
             f"the data folder {str(path)!r} {_what_is_wrong(path)} (it was set by {given}); name "
-            "another with --data-dir or MMFL_DATA"
+            "another with data_dir or MMFL_DATA"
         )
     return path
 
@@ -97,13 +97,18 @@ def _cache() -> Path | None:
 
 
 def _expand_home(folder: str | Path) -> Path:
-    """With the user's home in place of ``~``."""
+    """With the user's home in place of ``~``; an empty HOME counts as not set."""
+    path = Path(folder)
     try:
-        return Path(folder).expanduser()
-    except RuntimeError:  # HOME is not set, and the system does not know this user
+        if path.parts[:1] == ("~",) and os.environ.get("HOME") == "" and os.name == "posix":
+            import pwd  # Python would take an empty HOME for the root of the file system
+
+            return Path(pwd.getpwuid(os.getuid()).pw_dir, *path.parts[1:])
+        return path.expanduser()
+    except (RuntimeError, KeyError):  # HOME is not set, and the system does not know this user
         raise DataError(
             f"the data folder {str(folder)!r} is in a home folder, but none is known; set HOME, or "
-            "name another data folder with --data-dir or MMFL_DATA"
+            "name another data folder with data_dir or MMFL_DATA"
         ) from None
 
 
@@ -119,6 +124,10 @@ class Named:
     """``<name>.npz`` in the data folder, or else the embedded set of that name."""
 
     name: Text
+
+    def find_file(self, data_dir: str | Path | None) -> Path:
+        """Where the file is, or would be."""
+        return (wanted_folder(data_dir) or default_folder()) / f"{self.name}.npz"
 
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""
@@ -140,7 +149,7 @@ class Named:
             known = {file.stem for file in folder.glob("*.npz")} | set(CATALOGUE)
             hint = did_you_mean(self.name, known)
             if given is None:
-                hint += " (set --data-dir or MMFL_DATA if it is elsewhere)"
+                hint += " (set data_dir or MMFL_DATA if it is elsewhere)"
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
         if entry.published is None:
             return embedded.load(self.name)
@@ -162,6 +171,10 @@ class Npz:
     """
 
     path: Text
+
+    def find_file(self, data_dir: str | Path | None) -> Path:
+        """Where the file is, or would be."""
+        return (wanted_folder(data_dir) or Path()) / self.path
 
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What it certainly takes in memory, as the file's heads say; 0 = not known."""

@@ -46,6 +46,10 @@ class Reduced:
     train: Count | None = None
     test: Count | None = None
 
+    def find_file(self, data_dir: str | Path | None) -> Path:
+        """Where the complete data set is, or would be."""
+        return self._whole().find_file(data_dir)
+
     def bytes_needed(self, data_dir: Path | None) -> int:
         """What the complete data set takes in memory; 0 = not known."""
         return self._whole().bytes_needed(data_dir)

@@ -137,7 +137,8 @@ class LocalEngine:
         refuse(needs, workers=self.workers)
         first = {}
         for task, (reply, frame) in self._of_tasks("initial").items():
-            built = self._good(reply, f"task {task!r}: building its model")
+            # The trainer also tries the new model out, and a worker that hangs cannot say where.
+            built = self._good(reply, f"task {task!r}: building or first evaluating its model")
             layout = Layout.of(built["layout"])
             first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
         self._know(first)

@@ -16,9 +16,10 @@ from mmfl.experiment.experiment import Experiment, check_experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
 from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import describe_change, differences
+from mmfl.experiment.inputs import find_inputs
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
-from mmfl.experiment.own_code import hash_own_code, refuse_edited_code
+from mmfl.experiment.own_code import find_own_code, hash_own_code, refuse_edited_code
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -59,6 +60,8 @@ __all__ = [
     "check_experiment",
     "describe_change",
     "differences",
+    "find_inputs",
+    "find_own_code",
     "fits_batched",
     "guard_engine",
     "hash_own_code",

@@ -325,19 +325,19 @@ def _find_mistakes(text: str, *, allow_imports: bool) -> tuple[str, ...]:
 
 
 def _name_sources(mistakes: Sequence[str], in_file: Sequence[str], path: str) -> ConfigError:
-    """One error for all mistakes, each with its source: the file, --set, or both.
+    """One error for all mistakes, each with its source: the file, `sets`, or both.
 
     Args:
         mistakes: Those of the file with its changes.
         in_file: Those of the file alone.
         path: The file.
     """
-    unread = [mistake for mistake in mistakes if mistake.startswith("--set: ")]
+    unread = [mistake for mistake in mistakes if mistake.startswith("sets: ")]
     if unread:  # nothing was changed, so the file is as wrong as it is alone
         return _join([*unread, *(f"{path}: {mistake}" for mistake in in_file)])
     # What a change repairs may have hidden another mistake of the file: then both are to blame.
     repaired = any(mistake not in mistakes for mistake in in_file)
-    new = f"{path} with --set" if repaired else "--set"
+    new = f"{path} with sets" if repaired else "sets"
     return _join([f"{path if one in in_file else new}: {one}" for one in mistakes])
 
 

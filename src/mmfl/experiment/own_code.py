@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmfl.config import dump, hash_module
+from mmfl.config import dump, find_module_file, hash_module
 from mmfl.errors import EngineError
 
 if TYPE_CHECKING:
     from mmfl.experiment.experiment import Experiment
 
-__all__ = ["hash_own_code", "refuse_edited_code"]
+__all__ = ["find_own_code", "hash_own_code", "refuse_edited_code"]
 
 
 def hash_own_code(experiment: Experiment | Mapping[str, Any]) -> dict[str, str]:
@@ -27,6 +28,12 @@ def hash_own_code(experiment: Experiment | Mapping[str, Any]) -> dict[str, str]:
     table = experiment if isinstance(experiment, Mapping) else dump(experiment)
     found = {name: hash_module(name) for name in sorted(set(_find_modules(table)))}
     return {name: digest for name, digest in found.items() if digest}
+
+
+def find_own_code(component: Any) -> list[Path]:
+    """The files of the modules that a component, such as an experiment, names."""
+    files = map(find_module_file, sorted(set(_find_modules(dump(component)))))
+    return [Path(file) for file in files if file is not None]
 
 
 def refuse_edited_code(experiment: Experiment, code: Mapping[str, str]) -> None:

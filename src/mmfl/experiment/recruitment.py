@@ -13,7 +13,7 @@ from mmfl.config import Family, component
 from mmfl.errors import InputError, did_you_mean
 from mmfl.market import MECHANISMS, Bids, Mechanism, simulated_bids
 from mmfl.market.bids_io import DISTRIBUTIONS, Correlation, Csv, Distribution, bytes_needed, ids_of
-from mmfl.system.files import hash_input
+from mmfl.system.files import TABLE, hash_input
 from mmfl.system.memory import Need, refuse
 
 __all__ = ["BIDS", "RecruitmentSettings"]
@@ -76,7 +76,7 @@ class RecruitmentSettings:
         if not isinstance(self.bids, Csv):
             return {}
         try:
-            return {"recruitment.bids": hash_input(self.bids.path)}
+            return {"recruitment.bids": hash_input(self.bids.path, limit=TABLE)}
         except OSError as error:
             said = f"cannot read {self.bids.path!r}: {error.strerror}"
             raise InputError(f"recruitment.bids: {said}") from None

@@ -13,7 +13,7 @@ import numpy as np
 
 from mmfl.aggregate import wanted_by
 from mmfl.config import short
-from mmfl.errors import EngineError
+from mmfl.errors import EngineError, describe_type
 from mmfl.exchange import ClientFailure, Params
 from mmfl.faults import Fault
 from mmfl.loop.population import Population
@@ -105,7 +105,7 @@ def _find_fault(answer: Any, old: Params, *, own: bool) -> str:
         return f"its weights as Params(params.layout, flat), got {short(weights)}"
     flat: Any = weights.flat
     if type(flat) is not np.ndarray or flat.dtype != np.float32:
-        given = f"{getattr(flat, 'dtype', 'no numbers')} in a {type(flat).__name__}"
+        given = f"{getattr(flat, 'dtype', 'no numbers')} in {describe_type(flat)}"
         return f"a plain NumPy array of float32, got {given}"
     if weights.layout != old.layout or flat.shape != old.flat.shape:
         return "weights with the layout of params"

@@ -21,7 +21,7 @@ from mmfl.runs.result import Run, no_nan
 from mmfl.runs.resume import clear_unfinished, is_unsigned
 from mmfl.runs.runner import StoredRounds, run, stored_rounds
 from mmfl.runs.store import RunStore
-from mmfl.runs.verification import verify
+from mmfl.runs.verification import find_damage, verify
 
 __all__ = [
     "DATABASE",
@@ -37,6 +37,7 @@ __all__ = [
     "clear_unfinished",
     "describe_mix",
     "environment_now",
+    "find_damage",
     "find_mixed_setups",
     "inexact",
     "is_marked",

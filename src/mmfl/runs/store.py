@@ -12,7 +12,7 @@
 `run.sqlite` is in WAL mode while the run goes on, and only the coordinator writes. Everything in it
 is covered by digests (`mmfl.runs.integrity`), and so are the files: `meta.files` has the SHA-256
 of experiment.toml, environment.json and the models. The database and the first two are checked
-whenever a run is opened (`RunStore.open`), models and checkpoints by `mmfl.runs.verification`.
+whenever a run is opened (`RunStore.open`), the rest by `mmfl.runs.verification`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Every call to the operating system that a run depends on, in one place.
 
 The coordinator, the store and the engines open, write, map, rename, lock, start and send through
-the functions below and through nothing else (`tests/test_house.py` checks it). So a test harness
-can count the calls of a run and make any one of them fail or fall short: see `intercept`, and
-`chaos/calls/` for the harness. Without an interceptor a call costs one comparison.
+the functions below and through nothing else (`tests/system/test_calls_seam.py` checks it). So a
+test harness can count the calls of a run and make any one of them fail or fall short: see
+`intercept`, and `chaos/calls/` for the harness. Without an interceptor a call costs one comparison.
 
     files       open_fd read write write_at fsync rename unlink make_folder remove_folder
                 list_folder status status_of_open reserve truncate map_file lock unlock

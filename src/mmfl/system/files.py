@@ -22,6 +22,7 @@ from mmfl.system import calls
 __all__ = [
     "PART",
     "SETTINGS",
+    "TABLE",
     "exists",
     "hash_file",
     "hash_input",
@@ -46,6 +47,9 @@ PART = ".part"
 
 SETTINGS = 1 << 26
 """The most bytes that a file of settings may have (64 MiB)."""
+
+TABLE = 1 << 30
+"""The most bytes that a table of the user's may have (1 GiB)."""
 
 _PIECE = 1 << 24
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # Windows has only the second
@@ -163,9 +167,9 @@ def read_text(path: str | Path, *, limit: int | None = None, pipes: bool = False
     return io.TextIOWrapper(content, encoding="utf-8-sig").read()
 
 
-def hash_input(path: str | Path) -> str:
+def hash_input(path: str | Path, *, limit: int | None = None) -> str:
     """The SHA-256 of a file that users give; one that did not change is read once."""
-    with open_file(path) as file:
+    with open_file(path, limit=limit) as file:
         number = file.fileno()
         about = calls.status_of_open(number)
         changed = max(about.st_mtime_ns, about.st_ctime_ns)

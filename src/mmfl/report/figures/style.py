@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mmfl.errors import InputError
@@ -83,15 +84,21 @@ def own_style() -> Iterator[None]:
 def _import_style() -> Any:
     """Matplotlib's styles; they do not need the backend that MPLBACKEND names, which may not exist.
 
-    A notebook's backend, for one, is inherited by processes that have no notebook's packages.
+    A notebook's backend, for one, is inherited by processes that have no notebook's packages. When
+    it is imported, Matplotlib refuses such a name and cannot be imported again in this process. So
+    it does not see the name; a backend that exists is set afterwards, as Matplotlib would have.
     """
-    try:
+    if "matplotlib" in sys.modules:
         from matplotlib import style
-    except ValueError:
-        unknown = os.environ.pop("MPLBACKEND", None)
-        try:
-            from matplotlib import style
-        finally:
-            if unknown is not None:
-                os.environ["MPLBACKEND"] = unknown
+
+        return style
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        from matplotlib import rcParams, style
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
+        with suppress(ValueError):
+            rcParams["backend"] = backend
     return style

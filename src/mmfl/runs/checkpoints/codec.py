@@ -31,7 +31,7 @@ import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 from safetensors.numpy import load, save
 
-from mmfl.errors import StoreError
+from mmfl.errors import StoreError, describe_type
 from mmfl.exchange import Layout, Params
 from mmfl.loop import ClientTable, Segment, State
 from mmfl.objectives import Measured
@@ -167,7 +167,8 @@ def _plain(value: Any, arrays: dict[str, Array], where: str, depth: int = 0) -> 
     if plain:
         rule = f"use a plain {plain} (not {kind.__name__})"
     raise StoreError(
-        f"a checkpoint cannot hold the state of {where!r}: it contains a {kind.__name__}; {rule}"
+        f"a checkpoint cannot hold the state of {where!r}: it contains {describe_type(value)}; "
+        f"{rule}"
     )
 
 
