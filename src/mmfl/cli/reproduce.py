@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, Json, Quiet, stop_on_signals
+from mmfl.cli.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
 from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ComparisonError, InputError
@@ -69,7 +69,8 @@ def reproduce(
     from mmfl.comparison import read_jobs
     from mmfl.reproduce import Reproduction, find_paper, find_studies
 
-    wanted = read_jobs(jobs)
+    with name_options_of("jobs"):
+        wanted = read_jobs(jobs)
     home = find_paper() if folder is None else folder
     names = find_studies(home) if "all" in studies else list(dict.fromkeys(studies))
     todo = [Reproduction(home, name, scale, out) for name in names]
@@ -121,10 +122,10 @@ def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool
     from mmfl.reproduce import AuctionStudy, list_claims, make_overview
 
     yours = one.collect(seeds)
-    if store:
+    findings = one.check(yours)  # before they become part of what is stored
+    if store and yours.runs:
         one.store(yours)
-    findings = one.check(yours)
-    shown = yours if yours.runs else one.load_results()
+    shown = one.load_results() if store or not yours.runs else yours
     if not shown.runs:
         console.print("no finished runs, and no stored results at this scale")
         return {"claims": [], "missed": [], "figure": None}

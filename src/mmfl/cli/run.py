@@ -108,7 +108,7 @@ def _load(
     try:
         return load(sets=[*sets, f"engine.kind={engine}"])
     except ConfigError as error:
-        said = str(error).removeprefix("--set: engine.kind: ")
+        said = str(error).removeprefix("sets: engine.kind: ")
         if said == str(error):
             raise
         load(sets=sets)  # raises if the mistake is in a --set

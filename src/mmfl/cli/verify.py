@@ -37,7 +37,8 @@ def verify(
         found.append(result)
         if not json:
             for part in result.parts:
-                detail = f": {name_options(part.detail)}" if part.detail else ""
+                said = name_options(part.detail).removeprefix("is ")
+                detail = f": {said}" if said else ""
                 typer.echo(printable(f"{folder}: {part.name}: {part.verdict}{detail}"))
     if json:
         import json as format_

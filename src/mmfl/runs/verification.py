@@ -202,8 +202,8 @@ def _files(store: RunStore) -> Iterator[Part]:
         if not store.verifiable:
             yield Part(name, "not verifiable", _OLDER)
             continue
-        damage = store.file_damage(name).removeprefix(f"{name} ").removeprefix("is ")
-        if damage == "missing" and name.startswith("models/") and name not in wanted:
+        damage = store.file_damage(name).removeprefix(f"{name} ")
+        if damage == "is missing" and name.startswith("models/") and name not in wanted:
             continue  # its hash is noted before it is written, at the end of a run
         yield Part(name, "damaged" if damage else "ok", damage)
 
