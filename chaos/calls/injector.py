@@ -137,7 +137,7 @@ class Injector:
     ) -> None:
         self._number = number
         self._how = how
-        self._log = open(log, "w", buffering=1) if log else None  # noqa: SIM115
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if log else None
         self._spawned = spawned
         self._thread = thread
         self._mark = mark
@@ -167,7 +167,7 @@ class Injector:
             thread = self._name_thread(threading.current_thread())
             number = self._counts[thread] = self._counts.get(thread, 0) + 1
             if self._log is not None:
-                self._log.write(f"{thread}\t{name}\n")
+                os.write(self._log, f"{thread}\t{name}\n".encode())
             if (thread, number) == (self._thread, self._number):
                 self._struck = name
                 if self._mark:

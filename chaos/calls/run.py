@@ -64,7 +64,7 @@ class Harness:
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self.scenario = scenario
         self._folder = folder
-        self._prepared = prepare(scenario, folder)
+        self.prepared = prepare(scenario, folder)
         log = folder / "log"
         copy = self._copy()
         outcome = run_command(scenario, copy, log=str(log))
@@ -110,7 +110,7 @@ class Harness:
     def _copy(self) -> Path:
         copy = self._folder / "copy"
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self._prepared, copy)
+        shutil.copytree(self.prepared, copy)
         return copy.resolve()
 
 

@@ -345,11 +345,15 @@ def _make_files(folder: Path) -> None:
 
 def fingerprints(out: Path) -> dict[str, Any]:
     """From a run's folder, below `out`, to its fingerprint and what it measured in each round."""
+    from mmfl.errors import StoreError
     from mmfl.runs import Run
 
     found = {}
     for database in sorted(out.glob("**/run.sqlite")):
-        run = Run.load(database.parent)
-        told = json.dumps([run.fingerprint, run.status, run.rounds, run.history, run.tasks])
+        try:
+            run = Run.load(database.parent)
+            told = json.dumps([run.fingerprint, run.status, run.rounds, run.history, run.tasks])
+        except StoreError as error:
+            told = str(error)
         found[str(database.parent.relative_to(out))] = told
     return found
