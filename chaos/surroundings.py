@@ -121,12 +121,6 @@ class Box:
         first = self._run("run", Surroundings())
         assert first.code == 0, first
         shutil.copytree(self._root / "here/out", here / "done")
-        self._fresh()
-        compared = self._run("compare", Surroundings())  # also fills matplotlib's cache
-        assert compared.code == 0, compared
-        for name in ("home", "cache"):
-            filled = self._root / "outside" / name
-            shutil.copytree(filled, self._prepared / "outside" / name, dirs_exist_ok=True)
         self._plain = cache(self._find_plain)
 
     def examine(self, case: Case) -> tuple[list[str], Ended]:
@@ -158,6 +152,9 @@ class Box:
         ended = self._run(command, normal)
         assert ended.code == 0, ended
         assert not ended.left, ended
+        for name in ("home", "cache"):  # matplotlib fills it once, which takes seconds
+            filled = self._root / "outside" / name
+            shutil.copytree(filled, self._prepared / "outside" / name, dirs_exist_ok=True)
         return self._result(command, ended)
 
     def _result(self, command: str, ended: Ended) -> Any:
