@@ -58,7 +58,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "CORE": (0,),
     "NPROC": (0, 1, 3),
 }
-"""Limits of a process. AS is about what it has after its start, NPROC about what there is now."""
+"""Limits of a process. NPROC is what there is now, and so many more."""
 
 UMASKS = (0, 0o027, 0o077, 0o277, 0o777)
 FOLDERS = ("deleted", "read-only")
@@ -150,9 +150,7 @@ def make_places(root: Path) -> None:
         (outside / name).chmod(0o555)
 
 
-def enter(
-    surroundings: Surroundings, root: Path, out: int, err: int, *, forked: bool
-) -> dict[str, str]:
+def enter(surroundings: Surroundings, root: Path, out: int, err: int) -> dict[str, str]:
     """Put this process into the surroundings; the environment that it has then.
 
     Args:
@@ -160,7 +158,6 @@ def enter(
         root: The folder of the case.
         out: An open file for standard output, unless that is to be something else.
         err: The same for standard error.
-        forked: Whether this process goes on without starting an interpreter.
     """
     outside = root / "outside"
     environment = {
@@ -187,11 +184,11 @@ def enter(
         os.umask(surroundings.umask)
     if surroundings.powerless:
         ctypes.CDLL(None).prctl(_DROP_FROM_BOUNDING_SET, _WRITE_ANYWHERE, 0, 0, 0)
-    for name, value in surroundings.limits.items():
-        more = _processes() if name == "NPROC" else _size() if name == "AS" and forked else 0
+    for name, limit in surroundings.limits.items():
+        more = _count_processes() if name == "NPROC" else 0
         kind = getattr(resource, f"RLIMIT_{name}")
         with suppress(ValueError):  # it is lower already
-            resource.setrlimit(kind, (value + more, resource.getrlimit(kind)[1]))
+            resource.setrlimit(kind, (limit + more, resource.getrlimit(kind)[1]))
     return environment
 
 
@@ -219,9 +216,9 @@ def _arrange_files(descriptors: dict[str, str], out: int, err: int) -> None:
     for number, file in enumerate(high):
         os.dup2(file, number)
     os.closerange(3, 1024)
-    for number, kind in descriptors.items():
-        if kind == "closed":
-            os.close(int(number))
+    for name, what in descriptors.items():
+        if what == "closed":
+            os.close(int(name))
 
 
 def _broken_pipe(reading: bool) -> int:
@@ -231,7 +228,7 @@ def _broken_pipe(reading: bool) -> int:
     return ours if reading else theirs
 
 
-def _processes() -> int:
+def _count_processes() -> int:
     """How many processes and threads this user has."""
     count = 0
     for name in os.listdir("/proc"):
@@ -239,8 +236,3 @@ def _processes() -> int:
             if name.isdecimal() and os.stat(f"/proc/{name}").st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{name}/task"))
     return count
-
-
-def _size() -> int:
-    """The size of this process's address space."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

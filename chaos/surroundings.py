@@ -11,6 +11,7 @@ promises:
 2. Exit code 0 means the result of the same command in normal surroundings, to the bit. Any other
    exit code comes with one sentence on standard error, if that can be written to. (A command whose
    output nobody reads ends with 141 in silence; a comparison with 1 has a sentence for each run.)
+   Warnings may come before it, of ours or of a library that dislikes a variable.
 3. Nothing outside the folder of results is made, changed or removed.
 4. The same command afterwards, in normal surroundings, ends well and has the normal result.
 """
@@ -45,7 +46,6 @@ from chaos.calls.run import warm_up
 from chaos.calls.scenarios import EXPERIMENT, alive_in_session, fingerprints
 from chaos.sandbox import list_files
 from chaos.surrounding_choices import ROOT, Surroundings, draw_surroundings, enter, make_places
-from chaos.verdict import is_foreign
 
 __all__ = ["COMMANDS", "Box", "Case", "draw_case"]
 
@@ -204,7 +204,7 @@ class Box:
         """What a child does."""
         try:
             cold = surroundings.cold
-            environment = enter(surroundings, self._root, out, err, forked=not cold)
+            environment = enter(surroundings, self._root, out, err)
             if cold:
                 environment["PYTHONPATH"] = os.pathsep.join((str(HOUSE / "src"), str(HOUSE)))
                 command = [sys.executable, "-P", "-c", _START, *words]
@@ -258,8 +258,8 @@ def _main(words: list[str]) -> NoReturn:
             continue
         buffer = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
         errors = "backslashreplace" if name == "stderr" else "strict"
-        stream = io.TextIOWrapper(buffer, "utf-8", errors, line_buffering=name == "stderr")
-        setattr(sys, name, stream)
+        text = io.TextIOWrapper(buffer, "utf-8", errors, line_buffering=name == "stderr")
+        setattr(sys, name, text)
     signals.signal(signals.SIGINT, signals.default_int_handler)
     sys.argv = ["mmfl", *words]
     code: Any = 0
@@ -310,7 +310,9 @@ def _complaints(case: Case, ended: Ended) -> Iterator[str]:
     if "Traceback" in ended.err:
         yield f"traceback: {lines[-1][:300]}"
         return
-    foreign = [line for line in lines if not line.startswith("mmfl: ") or is_foreign(line)]
+    if "OMP_NUM_THREADS" in case.surroundings.environment:
+        lines = [line for line in lines if line and not line.startswith("libgomp: ")]
+    foreign = [line for line in lines if not line.startswith("mmfl: ")]
     said = [line for line in lines if not line.startswith("mmfl: warning: ")]
     quiet = ended.code == CLOSED and case.surroundings.descriptors.get("1") == "pipe"
     several = ended.code == 1 and case.command == "compare"

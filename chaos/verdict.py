@@ -7,7 +7,7 @@ import re
 from chaos.mutated_inputs import Case
 from chaos.sandbox import Outcome
 
-__all__ = ["GOOD", "is_foreign", "verdict"]
+__all__ = ["GOOD", "verdict"]
 
 GOOD = ("valid", "refused")
 """The verdicts that are no failure."""
@@ -29,7 +29,7 @@ def verdict(case: Case, found: Outcome) -> str:
         if not found.out.strip():
             return "nothing was said"
         ours = all(line.startswith("mmfl: warning: ") for line in lines)
-        if not ours or any(is_foreign(line) for line in lines):
+        if not ours or any(_foreign(line) for line in lines):
             return "complaints"
         return "valid"
     if found.code != 2:
@@ -48,7 +48,7 @@ def verdict(case: Case, found: Outcome) -> str:
     return "refused" if located else "not located"
 
 
-def is_foreign(line: str) -> bool:
+def _foreign(line: str) -> bool:
     """Whether a warning is not one of mmfl's own: those name no class."""
     return re.match(r"mmfl: warning: \w+Warning: ", line) is not None
 
