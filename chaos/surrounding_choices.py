@@ -4,7 +4,7 @@ Environment variables, standard files, limits, umask and current folder. `draw_s
 seeded choice; `enter` puts the process that calls it into these surroundings, for good.
 
 Left out is what ends Python itself before any code of ours runs: PYTHONHASHSEED=odd, an encoding
-that does not exist, a folder as a standard file, a limit of a few open files.
+that does not exist, a folder as a standard file. What Python says of itself is left out, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VARIABLES: dict[str, tuple[str | None, ...]] = {
     "OMP_NUM_THREADS": ("0", "-1", "many", "64", "1,2", ""),
     "ATEN_CPU_CAPABILITY": ("default", "avx2", "bogus", ""),
     "PYTHONUTF8": ("0", "1"),
-    "PYTHONWARNINGS": ("error", "ignore", "always", "bogus"),
+    "PYTHONWARNINGS": ("error", "ignore", "always"),
     "PYTHONHASHSEED": ("0", "1", "4294967295", "random"),
     "PYTHONIOENCODING": ("ascii", "ascii:strict", "latin-1", "utf-16", "cp037"),
     "PYTHONOPTIMIZE": ("1", "2"),
