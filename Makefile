@@ -74,12 +74,17 @@ bench-speed: .venv-bench/stamp
 theory: .venv/run.stamp  ## draw the figure of docs/explanation/theory.md (seconds)
 	@$(BIN)/python -c "from mmfl.report.figures import save_theorems; save_theorems('docs/pictures/theory.png')"
 
-chaos: fuzz .venv-bench/stamp  ## slow (hours): kills, power cuts, failing calls, damaged files, bad replies
+chaos: fuzz .venv-bench/stamp  ## slow (hours): kills, power cuts, failing calls, odd surroundings, damaged files, bad replies
 	@$(BIN)/python -m chaos.kills coordinator --count 100 --out chaos/results/coordinator.json
 	@$(BIN)/python -m chaos.kills workers --count 100 --out chaos/results/workers.json
 	@$(BIN)/python -m chaos.damaged_checkpoints --count 1000 --out chaos/results/damaged_checkpoints.json
 	@$(BIN)/python -m chaos.power.run --states 2500 --out chaos/results/power.json
-	@$(BIN)/python -m chaos.calls.run --each 1 --out chaos/results/calls.json
+	@$(BIN)/python -m chaos.calls.run --each 1 --out chaos/results/calls.json \
+		--only run --only "run, from files" --only resume --only comparison
+	@$(BIN)/python -m chaos.calls.run --each 1 --few 3 --out chaos/results/calls_processes.json \
+		--only "run, with workers" --only "resume, with workers" --only "run in a thread, with workers" \
+		--only "comparison, two at a time" --only "in a worker" --only "in a sweeper"
+	@$(BIN)/python -m chaos.surroundings --count 400 --out chaos/results/surroundings.json
 	@$(BIN)/python -m chaos.run_directories --count 3000 --out chaos/results/run_directories.json
 	@.venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json
 	@$(BIN)/python -m chaos.clients --out chaos/results/clients.json

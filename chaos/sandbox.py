@@ -24,7 +24,17 @@ from chaos.child import live
 from chaos.input_files import make_input_files
 from chaos.mutated_inputs import Case
 
-__all__ = ["MEMORY", "SECONDS", "Ended", "How", "Outcome", "Sandbox", "run_forked", "warm_up"]
+__all__ = [
+    "MEMORY",
+    "SECONDS",
+    "Ended",
+    "How",
+    "Outcome",
+    "Sandbox",
+    "list_files",
+    "run_forked",
+    "warm_up",
+]
 
 Ended = tuple[int, str, str, float, bool]
 How = Callable[[Callable[[], None], Path], Ended]
@@ -89,7 +99,7 @@ class Sandbox:
         self.folder = folder
         self._how = how or run_forked
         make_input_files(folder)
-        self._before = _listing(folder)
+        self._before = list_files(folder)
 
     def run(self, case: Case) -> Outcome:
         """The command of a case, in its own process."""
@@ -103,7 +113,7 @@ class Sandbox:
         finally:
             if case.content is not None:
                 path.unlink(missing_ok=True)
-        after = _listing(self.folder)
+        after = list_files(self.folder)
         left = tuple(sorted(name for name, _ in self._before ^ after))
         self._before = after
         return Outcome(*found, left)
@@ -148,7 +158,7 @@ def _limited(work: Callable[[], None]) -> None:
     work()
 
 
-def _listing(folder: Path) -> set[tuple[str, tuple[int, int]]]:
+def list_files(folder: Path) -> set[tuple[str, tuple[int, int]]]:
     """Every file below a folder, with its size and time."""
     found = set()
     for here, folders, files in os.walk(folder):

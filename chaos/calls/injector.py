@@ -1,7 +1,7 @@
 """Makes one call of a process to the operating system fail, fall short, or be its last.
 
-An interceptor for `mmfl.system.calls`: it counts the calls of the main thread, writes their names
-into a log if asked, and at the n-th call does what `how` says:
+An interceptor for `mmfl.system.calls`: it counts the calls of each thread, writes them into a log
+if asked, and at the n-th call of one thread does what `how` says:
 
     ENOSPC, EIO, ...     the call fails with this error, once
     ENOSPC+, EIO+, ...   it fails, and so does every later call of the same name
@@ -14,8 +14,12 @@ into a log if asked, and at the n-th call does what `how` says:
     ahead, back          the clock jumps by a day, for good
     kill                 SIGKILL, in place of the call
 
+A thread is known by its name; the main thread's is empty, and the second thread of one name is
+"name #2". How many calls a thread makes may depend on time: see `Injector.mark`.
+
 As a script it runs an mmfl module with an injector in it:
-``python injector.py N HOW LOG PATH MODULE ARGUMENTS`` (PATH is `sys.path` as JSON).
+``python injector.py SETTINGS PATH MODULE ARGUMENTS`` (SETTINGS are the injector's, PATH is
+`sys.path`, both as JSON).
 """
 
 from __future__ import annotations
@@ -29,11 +33,13 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mmfl.system import calls
 
-__all__ = ["FAILURES", "Injector"]
+__all__ = ["FAILURES", "Call", "Injector", "beat_often", "read_log"]
 
 _DISK = ("ENOSPC", "EIO", "ENOSPC+", "EIO+")
 _CLOCK = ("ahead", "back")
@@ -46,6 +52,7 @@ _SQLITE = {
 FAILURES: dict[str, tuple[str, ...]] = {
     "open": ("EMFILE", "EACCES", "EIO", "ENOSPC+"),
     "read": ("EIO", "short"),
+    "readinto": ("EIO", "short"),
     "write": (*_DISK, "short"),
     "pwrite": (*_DISK, "short"),
     "fsync": _DISK,
@@ -87,14 +94,36 @@ FAILURES: dict[str, tuple[str, ...]] = {
 """From the name of a call to the ways in which it is made to go wrong."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a process.
+
+    Attributes:
+        number: Which call of its thread, from 1.
+        name: As in `FAILURES`.
+        thread: The thread; "" is the main thread.
+    """
+
+    number: int
+    name: str
+    thread: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its address, such as "17" or "mmfl-lease 3"."""
+        return f"{self.thread} {self.number}".strip()
+
+
 class Injector:
-    """An interceptor that lets all calls of the main thread pass but the n-th.
+    """An interceptor that lets all calls pass but the n-th of a thread.
 
     Args:
         number: Which call, from 1; 0 = none.
         how: What happens to it.
-        log: A file for the names of all calls.
+        log: A file for all calls.
         spawned: Gets the command of every process that is started, and may change it.
+        thread: The thread whose calls are counted.
+        mark: A file that is made when the call comes: it need not, if it depends on time.
     """
 
     def __init__(
@@ -103,12 +132,18 @@ class Injector:
         how: str = "",
         log: str = "",
         spawned: Callable[[list[str]], list[str]] | None = None,
+        thread: str = "",
+        mark: str = "",
     ) -> None:
         self._number = number
         self._how = how
-        self._log = open(log, "w", buffering=1) if log else None  # noqa: SIM115
+        self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if log else None
         self._spawned = spawned
-        self._count = 0
+        self._thread = thread
+        self._mark = mark
+        self._lock = threading.Lock()
+        self._names: dict[threading.Thread, str] = {}
+        self._counts: dict[str, int] = {}
         self._struck = ""
         self._shift = 0.0
         self._process = os.getpid()
@@ -119,19 +154,34 @@ class Injector:
         """See `mmfl.system.calls.Interceptor`."""
         if name == "spawn" and self._spawned is not None:
             args = (self._spawned(list(args[0])), *args[1:])
-        ours = os.getpid() == self._process
-        if not ours or threading.current_thread() is not threading.main_thread():
+        if os.getpid() != self._process:
             return function(*args, **kwargs)
-        self._count += 1
-        if self._log is not None:
-            self._log.write(f"{name}\n")
-        first = self._count == self._number
-        if first:
-            self._struck = name
-        if first or (self._how.endswith("+") and name == self._struck):
+        if self._is_struck(name):
             return self._strike(name, function, args, kwargs)
         result = function(*args, **kwargs)
         return result + self._shift if name in ("perf_counter", "monotonic", "now") else result
+
+    def _is_struck(self, name: str) -> bool:
+        """Count a call; whether it is the one, or one of those after it that fail, too."""
+        with self._lock:
+            thread = self._name_thread(threading.current_thread())
+            number = self._counts[thread] = self._counts.get(thread, 0) + 1
+            if self._log is not None:
+                os.write(self._log, f"{thread}\t{name}\n".encode())
+            if (thread, number) == (self._thread, self._number):
+                self._struck = name
+                if self._mark:
+                    Path(self._mark).touch()
+                return True
+            return self._how.endswith("+") and name == self._struck
+
+    def _name_thread(self, thread: threading.Thread) -> str:
+        if thread not in self._names:
+            main = thread is threading.main_thread()
+            same = sum(other.name == thread.name for other in self._names)
+            name = f"{thread.name} #{same + 1}" if same else thread.name
+            self._names[thread] = "" if main else name
+        return self._names[thread]
 
     def _strike(
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -144,7 +194,8 @@ class Injector:
             result = function(*args, **kwargs)
             return result if name == "sleep" else result + self._shift
         if how == "short":
-            half = max(1, args[1] // 2) if name == "read" else args[1][: max(1, len(args[1]) // 2)]
+            size = args[1] if name == "read" else len(args[1])
+            half = max(1, size // 2) if name == "read" else args[1][: max(1, size // 2)]
             return function(args[0], half, *args[2:])
         if how == "memory":
             raise MemoryError
@@ -161,12 +212,34 @@ class Injector:
         raise OSError(number, os.strerror(number))
 
 
+def read_log(path: Path) -> list[Call]:
+    """The calls in a log: those of the main thread first, then thread by thread."""
+    threads: dict[str, list[str]] = {"": []}
+    for line in path.read_text().splitlines():
+        thread, _, name = line.partition("\t")
+        threads.setdefault(thread, []).append(name)
+    return [
+        Call(number, name, thread)
+        for thread, names in threads.items()
+        for number, name in enumerate(names, 1)
+    ]
+
+
+def beat_often() -> None:
+    """Have a lease beat often, so that a run of less than two seconds has beats, too."""
+    from mmfl.runs.directory import lock
+
+    lock.BEAT = 0.05
+
+
 def main() -> None:
     """Run a module with an injector in it."""
-    number, how, log, path, module, *arguments = sys.argv[1:]
+    settings, path, module, *arguments = sys.argv[1:]
     sys.path[:] = json.loads(path)
     sys.argv = [module, *arguments]
-    with calls.intercept(Injector(int(number), how, log)):
+    if "mmfl.comparison.worker" in arguments:  # a worker of an engine has no lease
+        beat_often()
+    with calls.intercept(Injector(**json.loads(settings))):
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

@@ -4,20 +4,25 @@
     python -m chaos.calls.run --each 1 --out chaos/results/calls.json  # a failure for each call
     python -m chaos.calls.run --each 1 --few 10 --only "in a worker"   # ten calls of each name
     python -m chaos.calls.run --only resume --case 17 EIO+             # one case, shown
+    python -m chaos.calls.run --only run --case "mmfl-lease 3" EIO     # in another thread
 
-For each scenario (`scenarios.py`) the calls of an undisturbed run are counted. Then, for the n-th
-call, for every n, the command runs again with that call failing in the ways that
-`injector.FAILURES` lists (`--each`: that many of them, by lot), or with a SIGKILL in its place.
-`--few` takes that many calls of each name, by lot: scenarios that start processes are slow.
-Finished cases are kept in `--journal`; the same command on the same commit continues there.
+For each scenario (`scenarios.py`) the calls of an undisturbed run are counted, thread by thread.
+Then, for the n-th call of a thread, for every n, the command runs again with that call failing in
+the ways that `injector.FAILURES` lists (`--each`: that many of them, by lot), or with a SIGKILL in
+its place. `--few` takes that many calls of each name, by lot: scenarios that start processes are
+slow. Finished cases are kept in `--journal`; the same command on the same commit continues there.
+
+How often a heart beats or a socket is read depends on time. A call that does not come again is "not
+reached": it is counted, and the case must then end as an undisturbed one.
 
 The promises:
 1. The command ends by itself, without a traceback. Exit code 0 means the undisturbed result, to the
    bit; exit code 2 (for a comparison also 1) comes with one sentence. Nothing else is printed but
    mmfl's warnings.
 2. Nothing is left behind: no process, no temporary file.
-3. Nothing is lost: the same command, undisturbed, then ends well, with the undisturbed result, and
-   leaves no unfinished file. `mmfl verify` agrees.
+3. Nothing is lost: the same command, undisturbed, then ends well, with the undisturbed result.
+4. A run that ended well, at once or afterwards, leaves no unfinished file, and `mmfl verify` finds
+   nothing damaged in it and nothing that it cannot verify.
 """
 
 from __future__ import annotations
@@ -32,12 +37,14 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import arguments, commit, machine, save
-from chaos.calls.injector import FAILURES
+from chaos.calls.injector import FAILURES, Call, read_log
 from chaos.calls.scenarios import (
+    DATA,
     SCENARIOS,
     Outcome,
     Scenario,
@@ -46,8 +53,9 @@ from chaos.calls.scenarios import (
     run_command,
 )
 from chaos.journal import Journal
+from mmfl.runs.verification import verify
 
-__all__ = ["examine", "plan_cases"]
+__all__ = ["Harness", "examine", "plan_cases"]
 
 
 class Harness:
@@ -56,38 +64,54 @@ class Harness:
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self.scenario = scenario
         self._folder = folder
-        self._prepared = prepare(scenario, folder)
+        self.prepared = prepare(scenario, folder)
         log = folder / "log"
         copy = self._copy()
         outcome = run_command(scenario, copy, log=str(log))
         assert outcome.code == 0, outcome
         assert not outcome.left, outcome
         self.straight = fingerprints(copy / "out")
-        self.names = log.read_text().splitlines()
+        self.calls = read_log(log)
+        wrong = [*self.find_damage(copy)]
+        assert not wrong, wrong
 
-    def examine(self, number: int, how: str) -> tuple[list[str], Outcome]:
+    def examine(self, call: Call, how: str) -> tuple[list[str], Outcome]:
         """Run a case; the promises that were broken, and how it ended."""
         copy = self._copy()
-        outcome = run_command(self.scenario, copy, number, how)
-        broken = [*_complaints(self.scenario, outcome, how)]
+        outcome = run_command(self.scenario, copy, call, how)
+        broken = [*_complaints(self.scenario, outcome, how if outcome.reached else "")]
+        if not outcome.reached and outcome.code != 0:
+            broken.append("it failed, though no call did")
         if outcome.code == 0:
-            same = fingerprints(copy / "out") == self.straight
-            return [*broken, *([] if same else ["exit code 0 with another result"])], outcome
+            return [*broken, *self.find_damage(copy)], outcome
         again = run_command(self.scenario, copy)
         broken += [f"afterwards: {text}" for text in _complaints(self.scenario, again, "")]
         if again.code != 0:
             said = again.err.strip()[-300:]
             broken.append(f"afterwards: exit code {again.code} ({said})")
-        elif fingerprints(copy / "out") != self.straight:
-            broken.append("afterwards: another result")
-        broken += [f"an unfinished file: {path.name}" for path in (copy / "out").glob("**/*.part")]
+        else:
+            broken += [f"afterwards: {text}" for text in self.find_damage(copy)]
         return broken, outcome
+
+    def find_damage(self, folder: Path) -> Iterator[str]:
+        """What is wrong with results that should be the undisturbed ones."""
+        out = folder / "out"
+        if fingerprints(out) != self.straight:
+            yield "another result"
+        for path in out.glob("**/*.part"):
+            yield f"an unfinished file: {path.name}"
+        with chdir(folder):  # paths in the experiment are relative
+            for name in self.straight:
+                checked = verify(out / name, data_dir=DATA if self.scenario.files else None)
+                for part in checked.parts:
+                    if part.verdict != "ok":
+                        yield f"{name}/{part.name}: {part.verdict}: {part.detail}"
 
     def _copy(self) -> Path:
         copy = self._folder / "copy"
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self._prepared, copy)
-        return copy
+        shutil.copytree(self.prepared, copy)
+        return copy.resolve()
 
 
 def _complaints(scenario: Scenario, outcome: Outcome, how: str) -> Iterator[str]:
@@ -119,49 +143,53 @@ def _complaints(scenario: Scenario, outcome: Outcome, how: str) -> Iterator[str]
 
 
 def examine(
-    harness: Harness, cases: list[tuple[int, str]], journal: Journal
+    harness: Harness, cases: list[tuple[Call, str]], journal: Journal
 ) -> list[dict[str, Any]]:
     """Run the cases that are not in the journal; those of all that broke a promise."""
-    for number, how in cases:
-        key = f"{number} {how}"
+    for call, how in cases:
+        key = f"{call.place} {how}"
         if key in journal.done:
             continue
         start = time.monotonic()
-        broken, outcome = harness.examine(number, how)
-        case = {"call": number, "name": harness.names[number - 1], "how": how, "broken": broken}
+        broken, outcome = harness.examine(call, how)
+        case = {"call": call.place, "name": call.name, "how": how, "broken": broken}
         found = {"scenario": harness.scenario.name, **case, "said": outcome.err[-500:]}
         if broken:
             print(f"BROKEN {json.dumps(found)}", flush=True)
-        journal.add(key, {"seconds": time.monotonic() - start, "broken": found if broken else None})
+        spent = time.monotonic() - start
+        result = {"seconds": spent, "reached": outcome.reached, "broken": found if broken else None}
+        journal.add(key, result)
         if len(journal.done) % 50 == 0:
             print(f"{harness.scenario.name}: {len(journal.done)} of {len(cases)}", flush=True)
     return [result["broken"] for result in journal.done.values() if result["broken"]]
 
 
 def plan_cases(
-    names: list[str], each: int | None, generator: random.Random, few: int | None = None
-) -> list[tuple[int, str]]:
+    calls: list[Call], each: int | None, generator: random.Random, few: int | None = None
+) -> list[tuple[Call, str]]:
     """Which call fails, and how: every call at least once, and a kill in place of each.
 
     Args:
-        names: Of all calls, in their order.
+        calls: All of them, in their order.
         each: How many failures each call gets; None = all that there are.
         generator: Decides which.
-        few: How many calls of each name are taken; None = all.
+        few: How many calls of each name in each thread are taken; None = all.
     """
-    places: dict[str, list[int]] = {}
-    for number, name in enumerate(names, 1):
-        places.setdefault(name, []).append(number)
+    alike: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        alike.setdefault((call.thread, call.name), []).append(call)
     if few is not None:
-        places = {name: generator.sample(its, min(few, len(its))) for name, its in places.items()}
-    chosen = sorted((number, name) for name, its in places.items() for number in its)
+        alike = {key: generator.sample(its, min(few, len(its))) for key, its in alike.items()}
+    taken = {call for its in alike.values() for call in its}
     cases = []
-    for number, name in chosen:
-        ways = list(FAILURES[name])
+    for call in calls:
+        if call not in taken:
+            continue
+        ways = list(FAILURES[call.name])
         if each is not None and len(ways) > each:
             ways = generator.sample(ways, each)
-        cases += [(number, how) for how in ways]
-        cases.append((number, "kill"))
+        cases += [(call, how) for how in ways]
+        cases.append((call, "kill"))
     return cases
 
 
@@ -196,19 +224,22 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             harness = Harness(scenario, Path(folder))
             if given.case:
-                broken, outcome = harness.examine(int(given.case[0]), given.case[1])
-                print(harness.names[int(given.case[0]) - 1], outcome, broken, sep="\n")
+                call = next(call for call in harness.calls if call.place == given.case[0])
+                broken, outcome = harness.examine(call, given.case[1])
+                print(call, outcome, broken, sep="\n")
                 return
-            cases = plan_cases(harness.names, given.each, generator, given.few)
+            cases = plan_cases(harness.calls, given.each, generator, given.few)
             journal = _journal(given, harness, cases)
             failures = examine(harness, cases, journal)
         done[scenario.name] = {
-            "calls": len(harness.names),
-            "calls tried": len({number for number, _ in cases}),
-            "cases": len(cases),
+            "calls": len(harness.calls),
+            "calls of other threads": sum(call.thread != "" for call in harness.calls),
+            "calls tried": len({call for call, _ in cases}),
+            "cases": len(journal.done),
+            "not reached": sum(not case["reached"] for case in journal.done.values()),
             "promises broken": len(failures),
             "minutes": round(sum(case["seconds"] for case in journal.done.values()) / 60, 1),
-            "calls by name": dict(sorted(Counter(harness.names).items())),
+            "calls by name": dict(sorted(Counter(call.name for call in harness.calls).items())),
             "failures": failures,
         }
         print(scenario.name, json.dumps(done[scenario.name], indent=1), flush=True)
@@ -217,10 +248,19 @@ def main() -> None:
     sys.exit(1 if any(found["failures"] for found in done.values()) else 0)
 
 
-def _journal(given: Namespace, harness: Harness, cases: list[tuple[int, str]]) -> Journal:
-    """The journal of a scenario: it holds for a commit, its calls and these cases."""
-    digest = hashlib.sha256(json.dumps([harness.names, cases]).encode()).hexdigest()
-    subject = {"commit": commit(), "scenario": harness.scenario.name, "cases": digest}
+def _journal(given: Namespace, harness: Harness, cases: list[tuple[Call, str]]) -> Journal:
+    """The journal of a scenario: it holds for a commit, its calls and these options.
+
+    Calls of other threads depend on time, and with workers those of the main thread, too: cases
+    that are not planned this time stay in the journal.
+    """
+    steady = (
+        []
+        if harness.scenario.starts_processes
+        else [[call.place, call.name] for call in harness.calls if not call.thread]
+    )
+    digest = hashlib.sha256(json.dumps([steady, given.each, given.few, given.seed]).encode())
+    subject = {"commit": commit(), "scenario": harness.scenario.name, "cases": digest.hexdigest()}
     file = given.journal / f"{harness.scenario.name}.jsonl"
     return Journal(None if subject["commit"].endswith("dirty") else file, subject)
 
@@ -235,8 +275,8 @@ def write(out: Path, each: int | None, few: int | None, seed: int, done: dict[st
         found["command"] = f"python -m chaos.calls.run{options} --seed {seed}"
     command = "python -m chaos.calls.run"
     result = {**machine(command, "mmfl", "numpy", "torch"), "seed": seed}
-    for what in ("calls", "cases", "promises broken", "minutes"):
-        result[what] = round(sum(found[what] for found in scenarios.values()), 1)
+    for what in ("calls", "cases", "not reached", "promises broken", "minutes"):
+        result[what] = round(sum(found.get(what, 0) for found in scenarios.values()), 1)
     save(result | {"scenarios": scenarios}, out)
 
 

@@ -1,4 +1,4 @@
-"""What the harness runs: a run, a resumed run and a comparison, and the processes that they start.
+"""What the harness runs: runs, resumed runs and comparisons, and the processes that they start.
 
 A scenario is prepared once. Each case gets a copy of what was prepared, runs one command in a
 forked process with an injector in the coordinator or in one of the processes that it starts, and
@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from contextlib import suppress
@@ -20,14 +21,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaos.calls.injector import Injector
+import numpy as np
+
+from chaos.calls.injector import Call, Injector, beat_often, read_log
 from chaos.child import live
 from mmfl.system.calls import intercept
 
-__all__ = ["SCENARIOS", "Outcome", "Scenario", "alive_in_session", "run_command"]
+__all__ = [
+    "DATA",
+    "SCENARIOS",
+    "Outcome",
+    "Scenario",
+    "alive_in_session",
+    "fingerprints",
+    "prepare",
+    "run_command",
+]
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 120.0
+
+DATA = "data"
+"""The folder of data sets, if a scenario has one."""
 
 EXPERIMENT = """
 seed = 4
@@ -57,6 +72,25 @@ dataset = { kind = "synthetic", classes = 4, train = 120, test = 40, noise = 0.5
 model = { kind = "mlp", hidden = [4], dropout = 0.2 }
 """
 
+_BIDS = 'bids = { kind = "uniform", low = 0.1, high = 1.0 }'
+_FIRST = """dataset = { kind = "synthetic", classes = 3, train = 120, test = 40, noise = 0.5 }
+model = { kind = "mlp", hidden = [4] }
+"""
+_SECOND = (
+    'dataset = { kind = "synthetic", classes = 4, train = 120, test = 40, noise = 0.5, seed = 2 }'
+)
+_FROM_FILES = {
+    _BIDS: 'bids = { kind = "csv", path = "bids.csv" }',
+    _FIRST: """dataset = { kind = "npz", path = "images.npz" }
+model = { kind = "mlp", hidden = [4] }
+warm_start = "start.safetensors"
+partition = { kind = "given", path = "owners.npy" }
+""",
+    _SECOND: """dataset = "table"
+partition = { kind = "given", path = "owners.csv" }""",
+}
+"""From parts of the experiment to what reads files in their place."""
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -68,6 +102,8 @@ class Scenario:
         engine: Which engine the experiment names.
         stop: After this call number the run is killed when it is prepared; 0 = starts from nothing.
         module: The process in which calls fail; "" is the coordinator.
+        files: Whether data, partitions, bids and initial weights come from files.
+        in_thread: Whether it runs in a thread of a program that uses mmfl as a library.
     """
 
     name: str
@@ -75,6 +111,13 @@ class Scenario:
     engine: str = "inline"
     stop: int = 0
     module: str = ""
+    files: bool = False
+    in_thread: bool = False
+
+    @property
+    def starts_processes(self) -> bool:
+        """Whether several processes take part: then what calls come depends on time."""
+        return self.engine == "local" or self.module != "" or self.arguments[-2:] == ("--jobs", "2")
 
     @property
     def compares(self) -> bool:
@@ -91,6 +134,7 @@ _ONE = ("--set", "engine.workers=1")
 
 SCENARIOS = (
     Scenario("run", _RUN),
+    Scenario("run, from files", (*_RUN, "--data-dir", DATA), files=True),
     Scenario("resume", _RUN, stop=1),
     Scenario("comparison", (*_COMPARE, "1")),
     Scenario("run, with workers", (*_RUN, *_ONE), engine="local"),
@@ -98,6 +142,7 @@ SCENARIOS = (
     Scenario("comparison, two at a time", (*_COMPARE, "2"), engine="inline"),
     Scenario("in a worker", (*_RUN, *_ONE), engine="local", module="mmfl.engines.worker"),
     Scenario("in a sweeper", (*_COMPARE, "2"), module="mmfl.comparison.worker"),
+    Scenario("run in a thread, with workers", (*_RUN, *_ONE), engine="local", in_thread=True),
 )
 
 
@@ -111,6 +156,7 @@ class Outcome:
         err: What it complained of.
         hung: Whether it was ended because it took too long.
         left: Processes and temporary files that it left behind.
+        reached: Whether the call that was to fail came.
     """
 
     code: int
@@ -118,19 +164,22 @@ class Outcome:
     err: str
     hung: bool
     left: tuple[str, ...]
+    reached: bool = False
 
 
 def run_command(
-    scenario: Scenario, folder: Path, number: int = 0, how: str = "", log: str = ""
+    scenario: Scenario, folder: Path, call: Call | None = None, how: str = "", log: str = ""
 ) -> Outcome:
     """Run a scenario's command in its own process, in `folder`, whose results are in `out`."""
     temporary = folder / "temporary"
+    mark = folder / "reached"
+    mark.unlink(missing_ok=True)
     temporary.mkdir(exist_ok=True)
     names = [folder / "stdout", folder / "stderr"]
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) for name in names]
     child = os.fork()
     if child == 0:
-        live(lambda: _command(scenario, folder, _injector(scenario, number, how, log)), *files)
+        live(lambda: _command(scenario, folder, _injector(scenario, call, how, log, mark)), *files)
     hung, code = False, _wait(child)
     if code is None:
         hung = True
@@ -141,12 +190,15 @@ def run_command(
     for file in files:
         os.close(file)
     out, err = (name.read_bytes().decode("utf-8", "replace") for name in names)
-    return Outcome(code, out, err, hung, tuple(left))
+    return Outcome(code, out, err, hung, tuple(left), mark.exists())
 
 
-def _injector(scenario: Scenario, number: int, how: str, log: str) -> Injector:
+def _injector(scenario: Scenario, call: Call | None, how: str, log: str, mark: Path) -> Injector:
+    settings: dict[str, Any] = {"number": 0, "log": log}
+    if call is not None:
+        settings |= {"number": call.number, "thread": call.thread, "how": how, "mark": str(mark)}
     if not scenario.module:
-        return Injector(number, how, log)
+        return Injector(**settings)
     started: list[list[str]] = []
 
     def wrap(command: list[str]) -> list[str]:
@@ -155,8 +207,12 @@ def _injector(scenario: Scenario, number: int, how: str, log: str) -> Injector:
             return command
         started.append(command)
         at = command.index("-c")
-        extra = [str(HERE / "injector.py"), str(number), how or "none", log]
-        return [*command[:at], *extra, *command[at + 2 :]]
+        return [
+            *command[:at],
+            str(HERE / "injector.py"),
+            json.dumps(settings),
+            *command[at + 2 :],
+        ]
 
     return Injector(0, spawned=wrap)
 
@@ -168,11 +224,42 @@ def _command(scenario: Scenario, folder: Path, injector: Injector) -> None:
     os.environ |= {"TMPDIR": str(folder / "temporary"), "COLUMNS": "200"}
     tempfile.tempdir = None
     warnings.resetwarnings()
+    beat_often()
     from mmfl.cli import main
 
     sys.argv = ["mmfl", *("out" if word == "OUT" else word for word in scenario.arguments)]
     with intercept(injector):
-        main()
+        if scenario.in_thread:
+            _run_in_thread()
+        else:
+            main()
+
+
+def _run_in_thread() -> None:
+    """What the first scenario with workers does, as a program would do it that has threads."""
+    import mmfl
+    from mmfl.errors import MmflError
+
+    ended: list[str] = []
+
+    def work() -> None:
+        try:
+            experiment = mmfl.Experiment.load("small.toml", sets=["engine.workers=1"])
+            mmfl.run(experiment, out="out", resume=True)
+            ended.append("")
+        except (MmflError, OSError) as error:
+            ended.append(f"mmfl: {error}")
+        except MemoryError:
+            ended.append("mmfl: out of memory")
+
+    thread = threading.Thread(target=work, name="program")
+    thread.start()
+    thread.join()
+    if not ended:
+        sys.exit(1)  # Python has printed the traceback
+    if ended[0]:
+        print(ended[0], file=sys.stderr)
+        sys.exit(2)
 
 
 def _wait(child: int) -> int | None:
@@ -218,26 +305,55 @@ def prepare(scenario: Scenario, folder: Path) -> Path:
     made = folder / "prepared"
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)
-    (made / "small.toml").write_text(EXPERIMENT.replace("ENGINE", scenario.engine))
+    text = EXPERIMENT.replace("ENGINE", scenario.engine)
+    first = Scenario("prepare", _RUN, engine=scenario.engine)
+    if scenario.files:
+        (made / "small.toml").write_text(text)
+        run_command(first, made)
+        shutil.move(made / "out/models/first.safetensors", made / "start.safetensors")
+        shutil.rmtree(made / "out")
+        _make_files(made)
+        for before, after in _FROM_FILES.items():
+            assert before in text
+            text = text.replace(before, after)
+    (made / "small.toml").write_text(text)
     if scenario.stop:
         log = folder / "log"
-        first = Scenario("prepare", _RUN, engine=scenario.engine)
         run_command(first, made, log=str(log))
-        lines = log.read_text().splitlines()
         shutil.rmtree(made / "out")
-        middle = [n for n, name in enumerate(lines, 1) if name == "rename"]
+        middle = [call for call in read_log(log) if call.name == "rename" and not call.thread]
         run_command(first, made, middle[len(middle) // 2], "kill")
         assert (made / "out").is_dir()
     return made
 
 
+def _make_files(folder: Path) -> None:
+    """What the experiment from files reads, but for the weights."""
+    (folder / DATA).mkdir()
+    draw = np.random.default_rng(0)
+    for name, classes in (("images", 3), ("table", 4)):
+        parts = {"x_train": (120, 16), "x_test": (40, 16)}
+        arrays: dict[str, Any] = {k: draw.normal(size=v) for k, v in parts.items()}
+        arrays |= {"y_train": np.arange(120) % classes, "y_test": np.arange(40) % classes}
+        np.savez(folder / DATA / f"{name}.npz", **arrays)
+    owners = np.arange(120) % 6
+    np.save(folder / "owners.npy", owners)
+    np.savetxt(folder / "owners.csv", owners[::-1], fmt="%d")
+    rows = [f"{client},{0.1 * (client + 1):.1f},{0.7 - 0.1 * client:.1f}" for client in range(6)]
+    (folder / "bids.csv").write_text("\n".join(["client,first,second", *rows, ""]))
+
+
 def fingerprints(out: Path) -> dict[str, Any]:
     """From a run's folder, below `out`, to its fingerprint and what it measured in each round."""
+    from mmfl.errors import StoreError
     from mmfl.runs import Run
 
     found = {}
     for database in sorted(out.glob("**/run.sqlite")):
-        run = Run.load(database.parent)
-        told = json.dumps([run.fingerprint, run.status, run.rounds, run.history, run.tasks])
+        try:
+            run = Run.load(database.parent)
+            told = json.dumps([run.fingerprint, run.status, run.rounds, run.history, run.tasks])
+        except StoreError as error:
+            told = str(error)
         found[str(database.parent.relative_to(out))] = told
     return found

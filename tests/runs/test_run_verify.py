@@ -168,7 +168,7 @@ def test_a_task_whose_name_leads_out_of_the_directory_is_not_opened(run):
     with edited(run) as database:
         database.execute("UPDATE task SET name = '../../outside' WHERE number = 0")
     with opened() as paths:
-        assert found(run)["models/../../outside.safetensors"].startswith("not the name")
+        assert found(run)["models/../../outside.safetensors"].startswith("is not the name")
     assert not [path for path in paths if "outside" in path]
 
 

@@ -57,22 +57,28 @@ def no_pidfd(name, function, args, options):
     return function(*args, **options)
 
 
+def no_waiting(name, function, args, options):
+    if name == "wait":
+        raise OSError(12, "Cannot allocate memory")
+    return function(*args, **options)
+
+
 def passed(name, function, args, options):
     return function(*args, **options)
 
 
-@pytest.mark.parametrize("system", [passed, no_pidfd])
+@pytest.mark.parametrize("system", [passed, no_pidfd, no_waiting])
 def test_what_a_dead_child_sent_is_received_and_then_it_is_gone(start, system):
     with calls.intercept(system):
         child = start("forks_and_dies")
-    first = child.receive()
-    assert first is not None
-    try:
-        assert child.receive() is None  # half a message, and a fork that could send the rest
-        assert child.describe_end(60) == "was killed by signal 9"
-    finally:
-        os.kill(first["fork"], signal.SIGKILL)
-        child.kill()
+        first = child.receive()
+        assert first is not None
+        try:
+            assert child.receive() is None  # half a message, and a fork that could send the rest
+            assert child.describe_end(60) == "was killed by signal 9"
+        finally:
+            os.kill(first["fork"], signal.SIGKILL)
+            child.kill()
 
 
 def test_a_child_that_no_byte_gets_through_to_is_given_up(start):

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from typer.core import TyperCommand, TyperGroup
 
+from mmfl.cli.preconditions import check_preconditions
 from mmfl.system.user_code import guard_own
 
 __all__ = ["ExperimentCommand", "GuardedGroup", "PlainCommand"]
@@ -25,6 +26,7 @@ class GuardedGroup(TyperGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         with guard_own():
+            check_preconditions()
             return super().invoke(ctx)
 
 

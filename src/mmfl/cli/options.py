@@ -126,11 +126,11 @@ def _read_import_folders(path: Path) -> list[str]:
     """The folders of modules that the file about a run names, if there is one, and that exist."""
     from json import loads
 
-    from mmfl.system.files import SETTINGS, read_text
+    from mmfl.system.files import SETTINGS, is_folder, read_text
 
     try:
         found = loads(read_text(path, limit=SETTINGS))["path"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
     folders = found if isinstance(found, list) else []
-    return [folder for folder in folders if isinstance(folder, str) and os.path.isdir(folder)]
+    return [folder for folder in folders if isinstance(folder, str) and is_folder(Path(folder))]

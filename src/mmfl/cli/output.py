@@ -15,6 +15,8 @@ from typing import Annotated, TextIO
 import typer
 
 from mmfl.errors import InputError, StoreError
+from mmfl.system import calls
+from mmfl.system.files import exists, make_folders, new_file
 
 __all__ = ["Figure", "Force", "check_figure", "check_out", "check_tables", "output"]
 
@@ -34,13 +36,13 @@ def check_out(path: Path | None, *, inputs: Iterable[Path], force: bool) -> None
 
 def _refuse_existing(path: Path, option: str, *, force: bool) -> None:
     try:
-        kind = os.lstat(path).st_mode
+        kind = calls.status(path, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return
     except OSError as error:
         raise StoreError(f"cannot write {str(path)!r}: {error.strerror}") from None
-    if stat.S_ISLNK(kind) and path.exists():
-        kind = path.stat().st_mode
+    if stat.S_ISLNK(kind) and exists(path):
+        kind = calls.status(path).st_mode
     if stat.S_ISDIR(kind):
         raise StoreError(f"{option}: {str(path)!r} is a folder; name a file")
     if not (force or stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)):  # /dev/stdout loses nothing
@@ -74,11 +76,9 @@ def check_tables(folder: Path, names: Iterable[str], *, inputs: Collection[Path]
 @contextmanager
 def output(path: Path, *, force: bool, folders: bool = False) -> Iterator[TextIO]:
     """A file to write text into; one sentence if that fails. `folders`: whether to make its own."""
-    from mmfl.system.files import new_file
-
     try:
         if folders:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(path.parent)
         with new_file(path, replace=force) as file:
             yield file
     except OSError as error:
@@ -94,6 +94,8 @@ def _refuse_inputs(path: Path, inputs: Iterable[Path], option: str) -> None:
 def _same(one: Path, other: Path) -> bool:
     """Whether two paths lead to one file, be it by links or by another spelling."""
     try:
-        return os.path.realpath(one) == os.path.realpath(other) or os.path.samefile(one, other)
+        if os.path.realpath(one) == os.path.realpath(other):
+            return True
+        return os.path.samestat(calls.status(one), calls.status(other))
     except (OSError, ValueError):
         return False

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mmfl.errors import StoreError
-from mmfl.system.files import hash_file, is_folder, read_file, write_file
+from mmfl.system.files import exists, hash_file, is_folder, read_file, write_file
 
 __all__ = ["TABLES", "OwnFiles"]
 
@@ -98,7 +98,7 @@ class OwnFiles:
     @property
     def recorded(self) -> bool:
         """Whether there is a list of our files; older versions made none."""
-        return self._record.exists()
+        return exists(self._record)
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file, or replace it if it is ours; one with the same content becomes ours."""

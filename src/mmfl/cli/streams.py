@@ -193,6 +193,6 @@ def why(error: OSError) -> str:
     One that names no file is about a stream: what commands write elsewhere has a name.
     """
     reason = error.strerror or str(error) or type(error).__name__
-    if error.filename is not None:
+    if isinstance(error.filename, str | bytes):  # it may be a number: that of an open file
         return f"{os.fsdecode(error.filename)!r}: {reason}"
     return f"cannot write the output: {reason}" if error.errno in _FULL else reason

@@ -29,7 +29,7 @@ from mmfl.data.reduced import Reduced
 from mmfl.data.sources import CATALOGUE
 from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
-from mmfl.system.files import open_file
+from mmfl.system.files import is_file, is_folder, list_folder, open_file
 from mmfl.system.memory import Need, refuse
 from mmfl.system.user_code import pass_on
 
@@ -68,7 +68,7 @@ class Dataset(Protocol):
 def data_folder(data_dir: str | Path | None) -> Path | None:
     """The folder of npz files: as given, or else what MMFL_DATA says."""
     path = wanted_folder(data_dir)
-    if path is not None and not os.path.isdir(path):
+    if path is not None and not _is_folder(path):
         given = "data_dir" if data_dir is not None else "MMFL_DATA"
         raise DataError(
             f"the data folder {str(path)!r} {_what_is_wrong(path)} (it was set by {given}); name "
@@ -112,6 +112,15 @@ def _expand_home(folder: str | Path) -> Path:
         ) from None
 
 
+def npz_files(folder: Path) -> dict[str, Path]:
+    """The npz files in a folder, by name; none if it cannot be listed."""
+    try:
+        paths = list_folder(folder)
+    except OSError:
+        return {}
+    return {path.stem: path for path in paths if path.suffix == ".npz" and _is_file(path)}
+
+
 def fetch_command(name: str, folder: Path) -> str:
     """What a user types to fetch a data set into a folder."""
     usual = wanted_folder(None) or _cache()
@@ -146,7 +155,7 @@ class Named:
         if _is_file(path):
             return _read_npz(path)
         if entry is None:
-            known = {file.stem for file in folder.glob("*.npz")} | set(CATALOGUE)
+            known = {*npz_files(folder), *CATALOGUE}
             hint = did_you_mean(self.name, known)
             if given is None:
                 hint += " (set data_dir or MMFL_DATA if it is elsewhere)"
@@ -270,15 +279,22 @@ DATASETS = Family(
 
 def _is_file(path: Path) -> bool:
     try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name too long, or with a zero byte in it
+        return is_file(path)
+    except OSError:  # a name too long
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return is_folder(path)
+    except OSError:
         return False
 
 
 def _what_is_wrong(path: Path) -> str:
     if _is_file(path):
         return "is a file"
-    return "is a folder" if os.path.isdir(path) else "does not exist"
+    return "is a folder" if _is_folder(path) else "does not exist"
 
 
 def _looked_in(path: Path) -> str:

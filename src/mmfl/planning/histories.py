@@ -17,6 +17,7 @@ from mmfl.experiment import Experiment, differences, read_table
 from mmfl.objectives import METRICS
 from mmfl.planning.learning import History, Learning
 from mmfl.runs import RunStore, check_folder
+from mmfl.system.files import is_file, is_folder
 
 __all__ = ["RunFit", "fit_runs", "histories_in", "run_folders"]
 
@@ -40,7 +41,7 @@ def run_folders(given: str | Path) -> list[Path]:
     """A run directory itself, or those in a folder of `mmfl compare` (or in a folder of runs)."""
     folder = Path(given)
     check_folder(folder / "run.sqlite")
-    if (folder / "run.sqlite").is_file() or not folder.is_dir():
+    if is_file(folder / "run.sqlite") or not is_folder(folder):
         return [folder]
     runs = [path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/run.sqlite")]
     if not runs:

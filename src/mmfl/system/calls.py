@@ -1,11 +1,12 @@
 """Every call to the operating system that a run depends on, in one place.
 
 The coordinator, the store and the engines open, write, map, rename, lock, start and send through
-the functions below and through nothing else (`tests/system/test_calls_seam.py` checks it). So a
-test harness can count the calls of a run and make any one of them fail or fall short: see
-`intercept`, and `chaos/calls/` for the harness. Without an interceptor a call costs one comparison.
+the functions below and through nothing else (`tests/system/test_calls_seam.py` checks it), and so
+do the parts that read what an experiment names: data, weights, bids. So a test harness
+can count the calls of a run and make any one of them fail or fall short: see `intercept`, and
+`chaos/calls/` for the harness. Without an interceptor a call costs one comparison.
 
-    files       open_fd read write write_at fsync rename unlink make_folder remove_folder
+    files       open_fd read read_into write write_at fsync rename unlink make_folder remove_folder
                 list_folder status status_of_open reserve truncate map_file lock unlock
                 temporary_file temporary_folder memory_file
     database    connect execute executemany commit rollback backup
@@ -62,6 +63,7 @@ __all__ = [
     "open_process",
     "perf_counter",
     "read",
+    "read_into",
     "receive",
     "remove_folder",
     "rename",
@@ -130,6 +132,15 @@ def _reserve(fd: int, size: int, start: int = 0) -> None:
 
 def _write_at(fd: int, content: bytes, place: int) -> int:
     return os.pwrite(fd, content, place)  # looked up when it is called: Windows has none
+
+
+def _read_into(fd: int, buffer: Any) -> int:
+    """Read into a buffer; how many bytes."""
+    if hasattr(os, "readv"):
+        return os.readv(fd, [buffer])
+    content = os.read(fd, len(buffer))
+    buffer[: len(content)] = content
+    return len(content)
 
 
 def _lock(fd: int, *, shared: bool = False) -> None:
@@ -240,6 +251,7 @@ def _receive(connection: multiprocessing.connection.Connection) -> bytes:
 
 open_fd = _call("open", os.open)
 read = _call("read", os.read)
+read_into = _call("readinto", _read_into)
 write = _call("write", os.write)
 write_at = _call("pwrite", _write_at)
 fsync = _call("fsync", os.fsync)

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import struct
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -225,13 +223,15 @@ def _watch(process: subprocess.Popen[bytes], line: socket.socket) -> threading.T
 def _shut_down_after(
     process: subprocess.Popen[bytes], ended: int | None, line: weakref.ref[socket.socket]
 ) -> None:
+    heard = ended is not None
     if ended is not None:
-        poller = select.poll()
-        poller.register(ended, select.POLLIN)
-        poller.poll()
+        try:
+            calls.wait([ended])
+        except OSError:  # too little memory: look now and then
+            heard = False
         os.close(ended)
-    while ended is None and process.poll() is None:
-        time.sleep(_OFTEN)
+    while not heard and process.poll() is None:
+        calls.sleep(_OFTEN)
     known = line()
     if known is not None:
         with suppress(OSError):  # it was shut down already

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from mmfl.system import calls
 
@@ -26,6 +26,7 @@ __all__ = [
     "exists",
     "hash_file",
     "hash_input",
+    "is_file",
     "is_folder",
     "is_link",
     "list_folder",
@@ -60,6 +61,27 @@ _SETTLED = 2e9
 _hashes: dict[tuple[int, ...], str] = {}
 
 
+class _File(io.FileIO):
+    """A file whose reads and writes are calls of `mmfl.system.calls`, as its opening is."""
+
+    def readinto(self, buffer: Any, /) -> int:
+        return calls.read_into(self.fileno(), memoryview(buffer).cast("B"))
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            return self.readall()
+        return calls.read(self.fileno(), size)
+
+    def readall(self) -> bytes:
+        parts = []
+        while part := calls.read(self.fileno(), _PIECE):
+            parts.append(part)
+        return b"".join(parts)
+
+    def write(self, content: Any, /) -> int:
+        return calls.write(self.fileno(), content)
+
+
 def open_file(path: str | Path, *, limit: int | None = None, pipes: bool = False) -> BinaryIO:
     """Open a regular file for reading; `OSError`, whose `strerror` says why, if it is not one.
 
@@ -71,7 +93,7 @@ def open_file(path: str | Path, *, limit: int | None = None, pipes: bool = False
     """
     try:
         if pipes and stat.S_ISFIFO(calls.status(path).st_mode):
-            return os.fdopen(calls.open_fd(path, os.O_RDONLY | _PLAIN), "rb")
+            return _buffer(calls.open_fd(path, os.O_RDONLY | _PLAIN))
         number = calls.open_fd(path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0))
     except ValueError:
         raise OSError(errno.EINVAL, "its name contains a zero byte") from None
@@ -80,7 +102,11 @@ def open_file(path: str | Path, *, limit: int | None = None, pipes: bool = False
     except OSError:
         os.close(number)
         raise
-    return os.fdopen(number, "rb")
+    return _buffer(number)
+
+
+def _buffer(number: int) -> BinaryIO:
+    return io.BufferedReader(_File(number, "rb"))
 
 
 def refuse_irregular(path: Path, *, limit: int | None = None, links: bool = True) -> int:
@@ -119,6 +145,12 @@ def is_folder(path: Path) -> bool:
     """Whether that is a folder, or a link to one."""
     mode = _mode(path)
     return mode is not None and stat.S_ISDIR(mode)
+
+
+def is_file(path: Path) -> bool:
+    """Whether that is a regular file, or a link to one."""
+    mode = _mode(path)
+    return mode is not None and stat.S_ISREG(mode)
 
 
 def is_link(path: Path) -> bool:
@@ -213,7 +245,7 @@ def write_file(path: Path, content: bytes) -> None:
     Unlike that of `write_whole`, the temporary file has a random name: no file of the user is
     ever in its place. A link stays a link; a device or a pipe is written to as it is.
     """
-    if path.exists() and not path.is_file():
+    if not _is_replaceable(path):
         path.write_bytes(content)
         return
     make_folders(path.parent)
@@ -233,13 +265,14 @@ def new_file(path: Path, *, replace: bool = False) -> Iterator[TextIO]:
         replace: Whether a file that exists may be replaced, which it is at the end and as a whole;
             else that is a `FileExistsError`.
     """
-    if path.exists() and not path.is_file():
+    if not _is_replaceable(path):
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file
         return
     target = Path(os.path.realpath(path)) if replace else path
     part = _random_part(target) if replace else target
-    file = part.open("x", encoding="utf-8", newline="")
+    number = calls.open_fd(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
+    file = io.TextIOWrapper(io.BufferedWriter(_File(number, "wb")), encoding="utf-8", newline="")
     try:
         with file:
             yield file
@@ -266,6 +299,12 @@ def write_new(path: Path, content: bytes) -> None:
         raise
     finally:
         os.close(number)
+
+
+def _is_replaceable(path: Path) -> bool:
+    """Whether a file can take the place of what is there: nothing, or a file."""
+    mode = _mode(path)
+    return mode is None or stat.S_ISREG(mode)
 
 
 def _random_part(path: Path) -> Path:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import runpy
-import select
 import sys
 from contextlib import suppress
 
@@ -40,12 +39,12 @@ def watch_parent(parent: int) -> None:
         os._exit(1)
 
     def wait() -> None:
-        poller = select.poll()
         if ended is not None:
-            poller.register(ended, select.POLLIN)
-        heard = False
-        while not heard and os.getppid() == parent:
-            heard = bool(poller.poll(None if ended is not None else 1000 * _OFTEN))
+            with suppress(OSError):  # too little memory: look now and then
+                calls.wait([ended])
+                os._exit(1)
+        while os.getppid() == parent:
+            calls.sleep(_OFTEN)
         os._exit(1)
 
     calls.start_thread(wait, "watch parent")

@@ -8,7 +8,6 @@ result must not depend on the number of cores.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +33,7 @@ from mmfl.experiment import Experiment, KernelName, SimulatedFederation, Task, W
 from mmfl.models import MODELS
 from mmfl.objectives import BinaryCrossEntropy, Loss, unfit
 from mmfl.rng import stream
+from mmfl.system import calls
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs, bears_channels_last
@@ -173,7 +173,7 @@ class Trainer:
         self, setup: _TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
-        start, spent, done = time.perf_counter(), 0.0, 0
+        start, spent, done = calls.perf_counter(), 0.0, 0
         try:
             turns = [self._turn(job) for job in jobs]
             with isolate_torch():
@@ -181,7 +181,7 @@ class Trainer:
                     turns, setup.kernel.train(weights, turns, out), strict=True
                 ):
                     delta = Params(setup.resident.layout, change)
-                    spent = spent or (time.perf_counter() - start) / len(jobs)
+                    spent = spent or (calls.perf_counter() - start) / len(jobs)
                     yield ClientUpdate(
                         address=jobs[done].address,
                         delta=delta,

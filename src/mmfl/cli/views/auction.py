@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from mmfl.cli.views.console import open_console
+from mmfl.cli.views.console import is_live, open_console
 from mmfl.errors import plural
 from mmfl.market import SLACK
 from mmfl.report import Column, Grid, amount, amounts, counts, make_text, thin
@@ -46,7 +46,7 @@ def progress(what: str, steps: int | None = None) -> Iterator[Callable[[Iterable
     shown. Nothing of it is left when it is over.
     """
     console = Console(stderr=True, highlight=False, markup=False)
-    if not console.is_terminal:
+    if not is_live(console):
         yield lambda items: items
     elif steps is None:
         with console.status(what):

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmfl.cli.views.console import is_live
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -33,7 +35,7 @@ class CompareView:
         self._bars: dict[Path | None, TaskID] = {}
 
     def __enter__(self) -> CompareView:
-        if self._console.is_terminal and not self._console.quiet:
+        if is_live(self._console):
             self._progress = _progress(self._console)
             self._progress.__enter__()
             self._bar(None, self._whole(), 0, self._rounds)

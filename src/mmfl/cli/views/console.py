@@ -8,7 +8,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-__all__ = ["open_console"]
+__all__ = ["is_live", "open_console"]
 
 _PIPE = 200
 
@@ -22,3 +22,9 @@ def open_console(file: TextIO | None = None, *, quiet: bool = False) -> Console:
     file = sys.stdout if file is None else file
     width = None if file.isatty() or os.environ.get("COLUMNS") else _PIPE
     return Console(file=file, width=width, quiet=quiet, highlight=False, markup=False)
+
+
+def is_live(console: Console) -> bool:
+    """Whether lines may be drawn again; FORCE_COLOR asks for colours in a file, not for that."""
+    forced = "FORCE_COLOR" in os.environ and not console.file.isatty()
+    return console.is_terminal and not forced and not console.quiet

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from mmfl.cli.views.console import open_console
+from mmfl.cli.views.console import is_live, open_console
 from mmfl.errors import plural, printable
 from mmfl.objectives import METRICS
 from mmfl.report import Grid, amount, make_text
@@ -49,7 +49,7 @@ class ProgressView:
         self._after = 0
 
     def __enter__(self) -> ProgressView:
-        if self._console.is_terminal and not self._console.quiet:
+        if is_live(self._console):
             self._live = Live(Text("starting ..."), console=self._console, refresh_per_second=8)
             self._live.__enter__()
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ from mmfl.data.npy import MAGIC, read_head
 from mmfl.data.partition.base import Cut, Ints, Shards
 from mmfl.errors import DataError
 from mmfl.rng import Stream
+from mmfl.system import calls
 from mmfl.system.files import SETTINGS, open_file, read_text
 from mmfl.system.user_code import pass_on
 
@@ -102,13 +103,15 @@ def _vector(where: str, path: Path) -> npt.NDArray[Any]:
         if len(head.shape) != 1 or head.dtype.kind not in "iu":
             said = f"{head.dtype} of shape {head.shape}"
             raise DataError(f"{where} must be one vector of whole numbers, got {said}")
-        left = os.fstat(file.fileno()).st_size - file.tell()
+        start = file.tell()
+        left = calls.status_of_open(file.fileno()).st_size - start
         if head.bytes > left:
             raise DataError(
                 f"{where} cannot be read: its header says {head.bytes:,} bytes, but {left:,} follow"
             )
         file.seek(0)
-        found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        content = io.BytesIO(file.read(start + head.bytes))
+    found: npt.NDArray[Any] = np.lib.format.read_array(content, allow_pickle=False)
     return found
 
 

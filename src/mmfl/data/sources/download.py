@@ -8,7 +8,6 @@ because nothing would tell whether both halves are of the same file.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import re
 import socket
@@ -24,8 +23,9 @@ from urllib.parse import urlsplit
 from mmfl import __version__
 from mmfl.data.sources.catalogue import RemoteFile
 from mmfl.errors import FetchError
+from mmfl.system.files import hash_file
 
-__all__ = ["Got", "Patience", "download", "sha256_of"]
+__all__ = ["Got", "Patience", "download"]
 
 _CHUNK = 1 << 18
 _PROGRESS = 1 << 20  # after this many more bytes, earlier failures are forgotten
@@ -79,7 +79,7 @@ def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[
     A target that is there and right is left alone.
     """
     if target.exists():
-        if file.sha256 is not None and sha256_of(target) == file.sha256:
+        if file.sha256 is not None and hash_file(target) == file.sha256:
             return
         target.unlink()
     part = target.with_name(target.name + ".part")
@@ -113,12 +113,6 @@ def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[
     if _size(part):
         said += f"; {_size(part):,} bytes are kept; run the same command again to resume"
     raise FetchError(f"cannot fetch {file.name}: {said}")
-
-
-def sha256_of(path: Path) -> str:
-    """A file's SHA-256."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _attempt(file: RemoteFile, address: str, part: Path, timeout: float) -> Iterator[Got]:
@@ -171,7 +165,7 @@ def _receive(
 def _check(file: RemoteFile, part: Path) -> None:
     if file.size is not None and _size(part) != file.size:
         raise _WrongError(f"{_size(part):,} bytes instead of {file.size:,}")
-    found = sha256_of(part)
+    found = hash_file(part)
     if file.sha256 not in (None, found):
         raise _WrongError(f"sha256 {found} instead of {file.sha256}")
 

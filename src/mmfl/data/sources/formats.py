@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import DataError
+from mmfl.system.files import open_file, read_file
 
 __all__ = [
     "cifar_binary_in_tar",
@@ -70,7 +71,7 @@ def idx_in_gz(folder: Path) -> Parts:
     parts: Parts = {}
     for part, name in _IDX.items():
         path = folder / f"{name}.gz"
-        parts[part] = idx(_unzip(path.read_bytes(), path.name), path.name)
+        parts[part] = idx(_unzip(_read(path), path.name), path.name)
     return parts
 
 
@@ -86,7 +87,7 @@ def emnist_balanced_in_zip(folder: Path) -> Parts:
     path = folder / "gzip.zip"
     parts: Parts = {}
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
             for part, name in _IDX.items():
                 own = name.replace("t10k", "test")
                 content = archive.read(f"gzip/emnist-balanced-{own}.gz")
@@ -198,6 +199,13 @@ def _json_bytes(content: bytes, what: str) -> Bytes:
         raise DataError(f"{what} is not a list of class numbers: {error}") from None
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return read_file(path, limit=_LARGEST)
+    except OSError as error:
+        raise DataError(f"{path.name} cannot be read: {error.strerror}") from None
+
+
 def _unzip(content: bytes, what: str) -> bytes:
     try:
         return gzip.decompress(content)
@@ -209,7 +217,7 @@ def _from_tar(tarball: Path, names: Iterable[str]) -> dict[str, bytes]:
     """The content of these members; all of them must be plain files."""
     wanted, found = set(names), {}
     try:
-        with tarfile.open(tarball, "r:gz") as archive:
+        with open_file(tarball) as content, tarfile.open(fileobj=content, mode="r:gz") as archive:
             for member in archive:
                 if member.name in wanted and member.isreg() and member.size <= _LARGEST:
                     file = archive.extractfile(member)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mmfl.data.arrays import PARTS
-from mmfl.data.datasets import fetch_command
+from mmfl.data.datasets import fetch_command, npz_files
 from mmfl.data.npy import Head, members, read_head, read_member
 from mmfl.data.sources.catalogue import CATALOGUE
 from mmfl.errors import DataError, did_you_mean
@@ -44,7 +44,7 @@ class Row:
 
 def files(folder: Path) -> dict[str, Path]:
     """The npz files in a folder, by name."""
-    return {path.stem: path for path in sorted(folder.glob("*.npz")) if path.is_file()}
+    return npz_files(folder)
 
 
 def whereabouts(name: str, folder: Path) -> Path | None:
