@@ -103,7 +103,7 @@ def test_python_imports_nothing_either():
         lambda: Experiment.load("own.toml"),
         lambda: Experiment(rounds=1, clients={"count": 2}, tasks=(), allocator=f"{MODULE}:X"),
     ):
-        with pytest.raises(ConfigError, match="would import code; pass --allow-imports"):
+        with pytest.raises(ConfigError, match="would import code; pass allow_imports=True"):
             load()
     assert not Path("was_imported").exists()
     assert Market.load("market.toml", allow_imports=True).bids().shape == (4, 1)

@@ -93,4 +93,5 @@ def test_what_is_not_an_npz_file_gets_a_hint(tmp_path: Path) -> None:
     message = one_line(DataError, lambda: Npz(str(path)).load(None))
     assert message.endswith(f"is not a valid npz file; {hint}")
     message = one_line(ConfigError, lambda: Task("a", {"kind": "csv"}))
-    assert message.endswith(f"unknown data set 'csv'; known: named, npz, synthetic; {hint}")
+    known = "named, npz, reduced, synthetic"
+    assert message.endswith(f"unknown data set 'csv'; known: {known}; {hint}")
