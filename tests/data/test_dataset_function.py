@@ -93,5 +93,6 @@ def test_what_is_not_an_npz_file_gets_a_hint(tmp_path: Path) -> None:
     message = one_line(DataError, lambda: Npz(str(path)).load(None))
     assert message.endswith(f"is not a valid npz file; {hint}")
     message = one_line(ConfigError, lambda: Task("a", {"kind": "csv"}))
-    known = "named, npz, reduced, synthetic"
-    assert message.endswith(f"unknown data set 'csv'; known: {known}; {hint}")
+    assert message.endswith(
+        f"unknown data set 'csv'; known: named, npz, reduced, synthetic; {hint}"
+    )
