@@ -25,8 +25,9 @@ def status(
 ) -> None:
     """Show how far a run has got, or how it ended.
 
-    Rows, settings and models are checked against their hashes. The exit code is 1 if the run is
-    damaged, and 2 if there is no run that can be read.
+    Rows, settings and models are checked against their hashes.
+
+    The exit code is 1 if the run is damaged, and 2 if there is no run that can be read.
     """
     from mmfl.runs import Run, find_damage
 
