@@ -132,10 +132,10 @@ def markets() -> tuple[Table, ...]:
 
 
 def _files() -> Iterator[Table]:
-    for path in sorted(
-        (*(HOUSE / "experiments").rglob("*.toml"), *(HOUSE / "chaos").glob("*.toml"))
-    ):
-        yield tomllib.loads(path.read_text(encoding="utf-8"))
+    folders = [path for path in (HOUSE / "experiments").iterdir() if path.name != "paper"]
+    for folder in sorted((*folders, HOUSE / "chaos")):  # those of the paper are studies
+        for path in sorted(folder.glob("*.toml")):
+            yield tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def _snippets() -> Iterator[Table]:

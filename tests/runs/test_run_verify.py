@@ -159,7 +159,7 @@ def test_a_name_that_leads_out_of_the_directory_is_not_opened(run, tmp_path, nam
     digest = hashlib.sha256(b"secret").hexdigest()
     set_meta(run, files=json.dumps(files | {name: {digest: 6}}))
     with opened() as paths:
-        assert found(run) == {name: "not the name of a file of a run"}
+        assert found(run) == {name: "is not the name of a file of a run"}
     assert not [path for path in paths if "outside" in path]
 
 
