@@ -74,7 +74,7 @@ bench-speed: .venv-bench/stamp
 theory: .venv/run.stamp  ## draw the figure of docs/explanation/theory.md (seconds)
 	@$(BIN)/python -c "from mmfl.report.figures import save_theorems; save_theorems('docs/pictures/theory.png')"
 
-chaos: fuzz .venv-bench/stamp  ## slow (hours): kills, power cuts, failing calls, odd surroundings, damaged files, bad replies
+chaos: fuzz .venv-bench/stamp  ## slow (hours): kills, power cuts, failing calls, odd surroundings, damage, bad replies
 	@$(BIN)/python -m chaos.kills coordinator --count 100 --out chaos/results/coordinator.json
 	@$(BIN)/python -m chaos.kills workers --count 100 --out chaos/results/workers.json
 	@$(BIN)/python -m chaos.damaged_checkpoints --count 1000 --out chaos/results/damaged_checkpoints.json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -42,11 +43,12 @@ class Model:
 
 
 @pytest.fixture(autouse=True)
-def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "mine", raising=False)  # of the last test
     Path("mine.py").write_text(MINE)
     Path("data").mkdir()
+    yield
+    sys.modules.pop("mine", None)
 
 
 def write(named: str, file: str) -> None:
@@ -57,7 +59,8 @@ def write(named: str, file: str) -> None:
 
 
 def everything() -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in Path().rglob("*.*") if path.is_file()}
+    files = [path for path in Path().rglob("*.*") if path.is_file() and path.suffix != ".pyc"]
+    return {path: path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])

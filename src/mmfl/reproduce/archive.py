@@ -22,7 +22,7 @@ from mmfl.config import read_file
 from mmfl.errors import StoreError
 from mmfl.report import Curves, Variant
 from mmfl.runs import Run, RunStore, unpack_assignments
-from mmfl.system.files import write_file
+from mmfl.system.files import exists, write_file
 
 __all__ = ["Archive", "ArchivedRun"]
 
@@ -102,7 +102,7 @@ class Archive:
     @classmethod
     def load(cls, path: Path) -> Archive | None:
         """What a file holds; None if there is no such file."""
-        if not path.exists():
+        if not exists(path):
             return None
         try:
             table = json.loads(read_file(path))

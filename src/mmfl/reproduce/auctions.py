@@ -6,7 +6,6 @@ and a task's metric is its take-up. So claims and figures are the same for both.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
@@ -21,6 +20,7 @@ from mmfl.reproduce.archive import Archive, ArchivedRun
 from mmfl.reproduce.claims import CLAIMS, Claim
 from mmfl.reproduce.panels import PANELS, Panel
 from mmfl.runs import environment_now
+from mmfl.system.calls import monotonic
 
 __all__ = ["AuctionStudy", "hold_auctions"]
 
@@ -59,10 +59,10 @@ def hold_auctions(study: AuctionStudy, seeds: Sequence[int], into: Archive) -> N
     day = datetime.now(UTC).date().isoformat()
     made = f"{day}, {here['cores']} cores of {here['processor']}"
     for setting, market in study.settings.items():
-        start = time.monotonic()
+        start = monotonic()
         found = contest(study.variants, {seed: market.bids(seed) for seed in seeds}, budgets)
         count = len(study.variants) * len(seeds)
-        minutes = round((time.monotonic() - start) / 60 / count, 4)
+        minutes = round((monotonic() - start) / 60 / count, 4)
         take_up = {(r.mechanism, r.seed, r.budget): r.take_up for r in found.results}
         tasks, better = found.tasks, ("higher",) * len(found.tasks)
         for name in study.variants:

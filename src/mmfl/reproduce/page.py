@@ -11,12 +11,13 @@ from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import Claim, Outcome
 from mmfl.reproduce.reproduction import Reproduction
 from mmfl.reproduce.tables import TextTable, describe_outcome, make_overview, write_paper
+from mmfl.system.files import exists, read_text
 
 __all__ = ["make_page", "read_summary"]
 
 _INTRO = """# The paper's experiments, reproduced at the scale "{scale}"
 
-This page is written by `mmfl reproduce all --scale {scale} --figures-only --store`.
+This page is written by `{command}`.
 
 {about}
 
@@ -42,7 +43,8 @@ def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") ->
     verdicts = Counter(o.verdict for _, _, found in known for _, o in found if o and o.verdict)
     count = sum(verdicts.values())
     about = textwrap.fill(studies[0].scale.about, 100)
-    parts = [_INTRO.format(scale=scale, about=about, claims=count)]
+    command = _write_page_command(scale)
+    parts = [_INTRO.format(scale=scale, command=command, about=about, claims=count)]
     if verdicts:
         text = (
             f"{verdicts['holds']} hold, {verdicts['not decided']} are not decided, "
@@ -52,10 +54,9 @@ def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") ->
     parts += [summary] if summary else []
     for one, runs, found in known:
         title = f"## {one.name}: {one.study.title}\n\n{one.study.paper}."
-        command = f"    mmfl reproduce {one.name} --scale {scale}"
         made = f"{runs.minutes:.0f} minutes of runs; {'; '.join(runs.made)}."
-        parts += [f"{title}\n\n{command}\n\n{made}\n"]
-        if one.figure.exists():
+        parts += [f"{title}\n\n    {_write_study_command(one.name, scale)}\n\n{made}\n"]
+        if exists(one.figure):
             parts.append(f"![{one.study.title}](results/{scale}/{one.figure.name})\n")
         if not isinstance(one.study, AuctionStudy):
             parts.append(make_overview(runs.variants()).markdown() + "\n")
@@ -75,6 +76,14 @@ def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") ->
     return "\n".join(parts)
 
 
+def _write_page_command(scale: str) -> str:
+    return f"mmfl reproduce all --scale {scale} --figures-only --store"
+
+
+def _write_study_command(study: str, scale: str) -> str:
+    return f"mmfl reproduce {study} --scale {scale}"
+
+
 def _check(one: Reproduction) -> list[tuple[Claim, Outcome | None]]:
     runs = one.load_results().variants()
     return [(claim, claim.check(runs)) for claim in one.study.claims]
@@ -83,4 +92,4 @@ def _check(one: Reproduction) -> list[tuple[Claim, Outcome | None]]:
 def read_summary(folder: Path, scale: str) -> str:
     """What a person wrote about the results, if there is such a file."""
     path = folder / "results" / scale / "summary.md"
-    return path.read_text() if path.exists() else ""
+    return read_text(path) if exists(path) else ""

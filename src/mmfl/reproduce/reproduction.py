@@ -19,6 +19,7 @@ from mmfl.reproduce.auctions import AuctionStudy, hold_auctions
 from mmfl.reproduce.claims import Claim, Outcome
 from mmfl.reproduce.study import Scale, Study, load_scales, load_study
 from mmfl.runs import Run
+from mmfl.system.files import is_file, is_folder, list_folder
 
 __all__ = ["Finding", "Reproduction", "find_paper"]
 
@@ -98,10 +99,7 @@ class Reproduction:
         for setting, here in self.study.settings.items():
             for variant in here.variants or self.study.variants:
                 folder = self.folder / slugify(setting) / slugify(variant)
-                for path in sorted(folder.glob("seed-*")):
-                    if not path.name[5:].isdecimal() or not _is_finished(path):
-                        continue
-                    seed = int(path.name[5:])
+                for seed, path in _find_finished(folder):
                     run = ArchivedRun.of(path, with_map=self.study.maps and seed == 0)
                     found.add(setting, variant, seed, run)
         return found
@@ -139,10 +137,14 @@ def find_paper() -> Path:
     """The folder of the paper's studies: in this clone, or in the installed package."""
     here = Path(__file__).resolve()
     for folder in (here.parents[3] / "experiments" / "paper", here.parent / "paper"):
-        if (folder / "scales.toml").is_file():
+        if is_file(folder / "scales.toml"):
             return folder
-    raise InputError("the paper's experiments are not installed; name their folder with --studies")
+    raise InputError("the paper's experiments are not installed; name a folder of studies")
 
 
-def _is_finished(folder: Path) -> bool:
-    return Run.load(folder).status == "finished"
+def _find_finished(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Seed and directory of each finished run of a variant."""
+    for path in list_folder(folder) if is_folder(folder) else ():
+        seed = path.name.removeprefix("seed-")
+        if seed != path.name and seed.isdecimal() and Run.load(path).status == "finished":
+            yield int(seed), path
