@@ -117,6 +117,27 @@ def test_stored_results_are_compared_and_shown_without_runs(reproduce, studies):
     assert found["claims"][0]["yours"] is None
 
 
+def test_only_what_is_not_stored_is_run(reproduce, studies):
+    reproduce("--seeds", "1", "--store")
+    path = studies / "results/tiny/mine.json"
+    table = json.loads(path.read_text())
+    del table["runs"]["plain"]["random"]
+    path.write_text(json.dumps(table))
+    shutil.rmtree("runs")
+    assert reproduce("--missing", "--store")[0] == 0
+    runs = {str(path.relative_to("runs/reproduce/tiny/mine/plain"))
+            for path in Path("runs").rglob("seed-*")}  # fmt: skip
+    assert runs == {"fair/seed-1", "random/seed-0", "random/seed-1"}
+    stored = json.loads(path.read_text())["runs"]["plain"]
+    assert {name: sorted(seeds) for name, seeds in stored.items()} == {
+        "fair": ["0", "1"],
+        "random": ["0", "1"],
+    }
+    shutil.rmtree("runs")
+    assert reproduce("--missing")[0] == 0
+    assert not list(Path("runs").rglob("seed-*"))
+
+
 def test_a_result_that_is_not_met_is_exit_code_1(reproduce, studies):
     reproduce("--store")
     path = studies / "results/tiny/mine.json"

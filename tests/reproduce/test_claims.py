@@ -132,7 +132,7 @@ RUN = curves([[0.1, 0.4], [0.2, 0.5], [0.3, 0.6], [0.4, 0.4]], [[3, 1]] * 4)
         ("task b at 10", 0.4),
         ("turns a", 0.75),
         ("rounds to 0.3", 3.0),
-        ("rounds to 0.5", 5.0),  # never: one more than there are
+        ("rounds to 0.5", 4.0),  # never: it counts as the length of the run
     ],
 )
 def test_quantities(name, value):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ from mmfl.errors import ComparisonError, InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mmfl.comparison import Comparison, Jobs
     from mmfl.reproduce import Archive, Finding, Reproduction
 
 __all__ = ["reproduce"]
@@ -50,6 +51,9 @@ def reproduce(
     ] = None,
     store: Annotated[
         bool, typer.Option("--store", help="Add your runs to the results stored with the studies.")
+    ] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Skip runs whose results are stored with the studies.")
     ] = False,
     jobs: Annotated[
         str, typer.Option(metavar="auto|N", help="Number of runs in parallel.")
@@ -84,7 +88,9 @@ def reproduce(
         chosen = range(one.default_seeds() if seeds is None else seeds)
         if not figures_only:
             with stop_on_signals(lambda: kept):
-                _run_missing(one, chosen, wanted, data_dir, console)
+                _run_missing(
+                    one, one.comparisons(chosen, data_dir, missing=missing), wanted, console
+                )
         found[one.name] = _show(one, () if figures_only else chosen, console, store)
         console.print()
     if store:
@@ -99,10 +105,13 @@ def reproduce(
 
 
 def _run_missing(
-    one: Reproduction, seeds: range, jobs: Any, data_dir: Path | None, console: Console
+    one: Reproduction,
+    comparisons: Iterable[tuple[str, Comparison]],
+    jobs: Jobs,
+    console: Console,
 ) -> None:
     """Run what is missing, setting after setting."""
-    for setting, comparison in one.comparisons(list(seeds), data_dir):
+    for setting, comparison in comparisons:
         if not any(run.missing for run in comparison.runs):
             continue
         console.print(f"{setting}: {sum(run.missing for run in comparison.runs)} runs to do")
@@ -119,7 +128,7 @@ def _run_missing(
 
 def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool) -> dict[str, Any]:
     """Print the tables, draw the figure; what ``--json`` says of a study."""
-    from mmfl.reproduce import AuctionStudy, list_claims, make_overview
+    from mmfl.reproduce import AuctionStudy, list_claims, make_overview, make_times
 
     yours = one.collect(seeds)
     findings = one.check(yours)  # before they become part of what is stored
@@ -132,6 +141,11 @@ def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool
     if not isinstance(one.study, AuctionStudy):
         console.print(make_overview(shown.variants()).draw())
         console.print()
+        for unit, title in (("rounds", "rounds"), ("seconds", "virtual seconds")):
+            if table := make_times(shown.variants(), unit):
+                console.print(f"{title} to the target; > (1/4): 1 of 4 runs never reaches it")
+                console.print(table.draw())
+                console.print()
     if findings:
         console.print(list_claims(findings))
         console.print()

@@ -36,6 +36,8 @@ class Curves:
         outcomes: By task, what became of its turns; empty if that is not known.
         made_with: What its bits depend on besides the experiment; empty if that is not known.
         inexact: Why it may have other bits than an uninterrupted run; "" if it has the same.
+        virtual: (T) duration of each round in virtual seconds; None if clients have no speeds.
+        targets: By task, the metric to reach; tasks without a target are left out.
     """
 
     tasks: tuple[str, ...]
@@ -46,6 +48,8 @@ class Curves:
     outcomes: Mapping[str, TaskTurns] = field(default_factory=dict)
     made_with: Mapping[str, str] = field(default_factory=dict)
     inexact: str = ""
+    virtual: Floats | None = None
+    targets: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.tasks or len(set(self.tasks)) < len(self.tasks):
@@ -67,6 +71,8 @@ class Curves:
         with closing(RunStore.open(Path(folder))) as store:
             tasks = [(number, name, better) for number, name, _, better in store.tasks()]
             rounds = store.rows("SELECT round, fresh FROM round ORDER BY round")
+            seconds = _read_virtual(store)
+            aims = store.rows("SELECT name, target FROM task WHERE target IS NOT NULL")
             rows = store.rows("SELECT round, task, metric, clients FROM round_task")
             outcomes, environment = turns_by_task(store), store.environment()
         if not rounds:
@@ -83,7 +89,9 @@ class Curves:
         names, better = tuple(task[1] for task in tasks), tuple(task[2] for task in tasks)
         made = made_with(sessions(environment)[-1])
         why = inexact(environment)
-        return cls(names, better, metric, clients, evaluated, outcomes, made, why)
+        return cls(
+            names, better, metric, clients, evaluated, outcomes, made, why, seconds, dict(aims)
+        )
 
     @property
     def rounds(self) -> int:
@@ -115,3 +123,11 @@ class Curves:
     def turns(self) -> Ints:
         """(S) clients' turns over all rounds."""
         return np.asarray(self.clients.sum(axis=0))
+
+
+def _read_virtual(store: RunStore) -> Floats | None:
+    """The virtual seconds of each round, if clients have speeds."""
+    if not store.has("round", "virtual"):
+        return None
+    rows = store.rows("SELECT virtual FROM round ORDER BY round")
+    return None if (None,) in rows or not rows else np.array(rows, np.float64)[:, 0]

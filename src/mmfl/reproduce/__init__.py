@@ -8,7 +8,14 @@ from mmfl.reproduce.page import make_page, read_summary
 from mmfl.reproduce.panels import PANELS, Panel
 from mmfl.reproduce.reproduction import Finding, Reproduction, find_paper
 from mmfl.reproduce.study import Scale, Setting, Study, find_studies, load_scales, load_study
-from mmfl.reproduce.tables import TextTable, list_claims, make_claims_table, make_overview
+from mmfl.reproduce.tables import (
+    TextTable,
+    list_claims,
+    make_claims_table,
+    make_overview,
+    make_times,
+)
+from mmfl.reproduce.times import Time, find_time
 
 __all__ = [
     "CLAIMS",
@@ -25,14 +32,17 @@ __all__ = [
     "Setting",
     "Study",
     "TextTable",
+    "Time",
     "draw_study",
     "find_paper",
     "find_studies",
+    "find_time",
     "list_claims",
     "load_scales",
     "load_study",
     "make_claims_table",
     "make_overview",
     "make_page",
+    "make_times",
     "read_summary",
 ]

@@ -3,8 +3,9 @@
     {"study": ..., "scale": ..., "runs": {setting: {variant: {seed: {...}}}}}
 
 A run has its tasks, the metric and the number of clients of each task after each round, its
-fingerprint, the minutes it took, and when and on what it was made. With `map`, it also has, for
-each client, a letter for each round: the task that it trained ("a" is the first), or "." if none.
+fingerprint, the minutes it took, and when and on what it was made. Some runs also have `seconds`,
+the virtual duration of each round; `targets`, by task; and `map`, for each client a letter per
+round: the task that it trained ("a" is the first), or "." if none.
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ class ArchivedRun:
             "metric": [[round(v, _DIGITS) for v in row] for row in self.curves.metric.T.tolist()],
             "clients": self.curves.clients.T.tolist(),
         }
+        if self.curves.virtual is not None:
+            table["seconds"] = [round(value, _DIGITS) for value in self.curves.virtual.tolist()]
+        if self.curves.targets:
+            table["targets"] = dict(self.curves.targets)
         return table | ({"map": self.map} if self.map else {})
 
     @classmethod
@@ -82,6 +87,8 @@ class ArchivedRun:
             tuple(table["better"]),
             np.array(table["metric"], np.float64).T,
             np.array(table["clients"], np.int64).T,
+            virtual=np.array(table["seconds"], np.float64) if "seconds" in table else None,
+            targets={str(task): float(goal) for task, goal in table.get("targets", {}).items()},
         )
         letters = tuple(table.get("map", ()))
         return cls(curves, table["fingerprint"], table["minutes"], table["made"], letters)

@@ -18,6 +18,7 @@ from pydantic import Field
 from mmfl.config import Family, NonNegative, Text, component
 from mmfl.report import Quantity, Spread, Variant, confidence_interval, spread
 from mmfl.reproduce.quantities import find_quantity
+from mmfl.reproduce.times import count_censored, find_time
 
 __all__ = ["CLAIMS", "Claim", "Gain", "Hardest", "Outcome", "Trend", "Value", "Verdict"]
 
@@ -107,11 +108,14 @@ class Gain:
         if not seeds:
             return None
         means = [_mean(other, quantity, seeds) for other in others]
-        best = others[int(np.argmax(np.multiply(sign, means)))]
+        best = others[int(np.argmax(np.nan_to_num(np.multiply(sign, means), nan=-np.inf)))]
         mine, theirs = ours.values(quantity), best.values(quantity)
         differences = [mine[seed] - theirs[seed] for seed in sorted(seeds)]
+        if np.isnan(differences).all():  # such as the time to a target that no task has
+            return None
         good = [sign * difference + self.margin for difference in differences]
-        return _outcome(differences, quantity, good, f"against {best.name}")
+        detail = f"against {best.name}{_name_censored(self.quantity, (ours, best))}"
+        return _outcome(differences, quantity, good, detail)
 
 
 @component
@@ -233,6 +237,19 @@ def _find(runs: Runs, setting: str, variants: Sequence[str]) -> list[Variant] | 
     """These variants, or None if one of them has no runs."""
     here = runs.get(setting, {})
     return [here[name] for name in variants] if all(name in here for name in variants) else None
+
+
+def _name_censored(quantity: str, variants: Sequence[Variant]) -> str:
+    """Which variants have runs that never get there, if the quantity is a time."""
+    time = find_time(quantity)
+    if time is None:
+        return ""
+    counts = {one.name: count_censored(time, one.runs.values()) for one in variants}
+    return "".join(
+        f"; {name} does not get there in {count} of {len(one.runs)} runs"
+        for one, (name, count) in zip(variants, counts.items(), strict=True)
+        if count
+    )
 
 
 def _mean(variant: Variant, quantity: Quantity, seeds: set[int]) -> float:

@@ -7,10 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from mmfl.reproduce.archive import Archive
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import Claim, Outcome
 from mmfl.reproduce.reproduction import Reproduction
-from mmfl.reproduce.tables import TextTable, describe_outcome, make_overview, write_paper
+from mmfl.reproduce.tables import (
+    TextTable,
+    describe_outcome,
+    make_overview,
+    make_times,
+    write_paper,
+)
 from mmfl.system.files import exists, read_text
 
 __all__ = ["make_page", "read_summary"]
@@ -60,6 +67,7 @@ def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") ->
             parts.append(f"![{one.study.title}](results/{scale}/{one.figure.name})\n")
         if not isinstance(one.study, AuctionStudy):
             parts.append(make_overview(runs.variants()).markdown() + "\n")
+            parts += _describe_times(runs)
         rows = [
             [claim.says, write_paper(claim.paper, o), describe_outcome(o), o.verdict, o.detail]
             for claim, o in found
@@ -74,6 +82,21 @@ def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") ->
     if missing:
         parts.append(f"Not run yet at this scale: {', '.join(missing)}.\n")
     return "\n".join(parts)
+
+
+def _describe_times(runs: Archive) -> list[str]:
+    """The times to the tasks' targets, as far as they are known."""
+    parts = []
+    for unit, words in (("rounds", "Rounds"), ("seconds", "Virtual seconds")):
+        table = make_times(runs.variants(), unit)
+        if table is not None:
+            text = (
+                f"{words} until a task reaches its target for the first time. A run that never "
+                "does counts with its length: >12.5 (1/4) is a lower limit, because one of four "
+                "runs never does."
+            )
+            parts += [textwrap.fill(text, 100) + "\n", table.markdown() + "\n"]
+    return parts
 
 
 def _write_page_command(scale: str) -> str:

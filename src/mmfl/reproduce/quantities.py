@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mmfl.errors import ConfigError
 from mmfl.report import Curves, Quantity
+from mmfl.reproduce.times import find_time
 
 __all__ = ["PAPER_ROUNDS", "curve", "find_quantity", "scale_round"]
 
@@ -23,7 +24,8 @@ PAPER_ROUNDS = 120
 
 _KNOWN = (
     "'worst', 'mean', 'variance', 'difference', the same with 'over rounds', 'variance at 60' or "
-    "'worst at budget 29', 'task NAME', 'turns NAME' or 'rounds to 0.5'"
+    "'worst at budget 29', 'task NAME', 'turns NAME', 'rounds to 0.5', 'rounds to target' "
+    "or 'seconds to target', the last three also as in 'rounds of NAME to 0.5'"
 )
 
 
@@ -50,14 +52,13 @@ def curve(name: str) -> Callable[[Curves], Floats]:
 
 def find_quantity(name: str) -> Quantity:
     """The quantity of this name."""
-    better = "lower" if name.startswith(("variance", "difference", "rounds to")) else "higher"
+    if time := find_time(name):
+        return Quantity(name, "lower", time.of, 1, counts_rounds=time.unit == "rounds")
+    better = "lower" if name.startswith(("variance", "difference")) else "higher"
     decimals = 4 if name.startswith("variance") else 3
     if name.startswith("turns "):
         task = name.removeprefix("turns ")
         return Quantity(name, better, lambda run: _share(run, task))
-    if target := re.fullmatch(r"rounds to (0?\.\d+)", name):
-        wanted = float(target[1])
-        return Quantity(name, better, lambda run: _first(run, wanted), 1, counts_rounds=True)
     if at := re.fullmatch(r"(.+) at budget (\d+)", name):  # of a sweep, which has budgets 1, 2, ...
         values, place = curve(at[1]), int(at[2]) - 1
         return Quantity(name, better, lambda run: float(values(run)[place]), 1)
@@ -82,12 +83,6 @@ def _final(values: Floats) -> float:
 
 def _share(run: Curves, task: str) -> float:
     return float(run.turns[_column(run, task)] / max(1, run.turns.sum()))
-
-
-def _first(run: Curves, wanted: float) -> float:
-    """The first round in which the worst task reaches a metric; one more than all if none does."""
-    reached = np.flatnonzero(run.worst >= wanted)
-    return float(reached[0] + 1) if len(reached) else float(run.rounds + 1)
 
 
 def _column(run: Curves, task: str) -> int:

@@ -7,7 +7,7 @@ STUDIES/results/<scale>/<study>.json                  curves of the runs that we
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -79,15 +79,24 @@ class Reproduction:
         self.figure = studies / "results" / scale / f"{name}.png"
 
     def comparisons(
-        self, seeds: Sequence[int], data_dir: Path | None = None
+        self, seeds: Sequence[int], data_dir: Path | None = None, *, missing: bool = False
     ) -> Iterator[tuple[str, Comparison]]:
-        """The comparison of each setting, by name; finished runs are kept."""
+        """The comparisons of each setting, by its name; finished runs are kept.
+
+        Args:
+            seeds: Of the runs.
+            data_dir: Folder of npz files.
+            missing: Whether to leave out runs whose curves are stored already.
+        """
         if isinstance(self.study, AuctionStudy):
             return
+        stored = self.load_results().runs if missing else {}
         for setting in self.study.settings:
             experiments = self.study.experiments(setting, self.scale)
             folder = self.folder / slugify(setting)
-            yield setting, Comparison(experiments, seeds, folder, data_dir=data_dir)
+            for names, some in _group_by_seeds(experiments, seeds, stored.get(setting, {})):
+                chosen = {name: experiments[name] for name in names}
+                yield setting, Comparison(chosen, some, folder, data_dir=data_dir)
 
     def collect(self, seeds: Sequence[int] = ()) -> Archive:
         """Your finished runs, of all seeds; auctions are held again, with these seeds."""
@@ -140,6 +149,17 @@ def find_paper() -> Path:
         if is_file(folder / "scales.toml"):
             return folder
     raise InputError("the paper's experiments are not installed; name a folder of studies")
+
+
+def _group_by_seeds(
+    variants: Iterable[str], seeds: Sequence[int], stored: Mapping[str, Collection[int]]
+) -> Iterator[tuple[list[str], list[int]]]:
+    """Variants that lack the same seeds, and these seeds; those that lack none are left out."""
+    lacking: dict[tuple[int, ...], list[str]] = {}
+    for name in variants:
+        missing = tuple(seed for seed in seeds if seed not in stored.get(name, ()))
+        lacking.setdefault(missing, []).append(name)
+    return ((names, list(missing)) for missing, names in lacking.items() if missing)
 
 
 def _find_finished(folder: Path) -> Iterator[tuple[int, Path]]:

@@ -40,6 +40,7 @@ class Scale:
         tasks: By data set: `dataset`, `model` and other keys of a task.
         published: The same, for settings with the authors' own networks; what is not here is as in
             `tasks`.
+        targets: By data set, the accuracy to reach in studies that are `timed`.
     """
 
     about: Text
@@ -49,6 +50,7 @@ class Scale:
     experiment: Table
     tasks: dict[str, Table]
     published: dict[str, Table] = dataclasses.field(default_factory=dict)
+    targets: dict[str, Positive] = dataclasses.field(default_factory=dict)
 
 
 @component
@@ -86,6 +88,7 @@ class Study:
         panels: What its figure shows.
         columns: How many panels are in a row.
         maps: Whether to store who trained what, for maps.
+        timed: Whether tasks have the scale's targets, so that the time to them can be measured.
         runs: The study whose runs are used, if its settings of the same names are the same; by
             default the study has its own.
     """
@@ -101,6 +104,7 @@ class Study:
     panels: tuple[Annotated[Panel, PANELS], ...] = ()
     columns: Annotated[Count, Field(le=6)] = 3
     maps: Flag = False
+    timed: Flag = False
     runs: Text | None = None
 
     def __post_init__(self) -> None:
@@ -128,7 +132,8 @@ class Study:
             data = name.partition("-")[0]
             if data not in library:
                 raise ConfigError(f"the scale has no task {data!r}; {did_you_mean(data, library)}")
-            tasks.append({"name": name, "partition": partition, **library[data]})
+            target = {"target": scale.targets[data]} if self.timed and data in scale.targets else {}
+            tasks.append({"name": name, "partition": partition, **target, **library[data]})
         return tasks
 
 

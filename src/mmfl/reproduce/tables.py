@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mmfl.report import Variant, make_text, markdown_table, number, spread
 from mmfl.reproduce.claims import Outcome
 from mmfl.reproduce.quantities import find_quantity
+from mmfl.reproduce.times import Time, count_censored
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,11 +26,15 @@ __all__ = [
     "list_claims",
     "make_claims_table",
     "make_overview",
+    "make_times",
     "write_paper",
 ]
 
 OVERVIEW = ("mean", "worst", "variance")
 """The quantities of `make_overview`."""
+
+_WORD = 14
+"""Letters of a word that a narrow terminal does not break."""
 
 _LATEX = str.maketrans(
     {
@@ -81,7 +86,13 @@ class TextTable:
         table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for place, title in enumerate(self.head):
             side = "left" if place < self.left else "right"
-            table.add_column(title, justify=side, no_wrap=place >= self.left)  # type: ignore[arg-type]
+            words = [word for row in self.rows for word in row[place].split()]
+            table.add_column(
+                title,
+                justify=side,  # type: ignore[arg-type]
+                no_wrap=place >= self.left,
+                min_width=min(max(map(len, words), default=0), _WORD),
+            )
         for row in self.rows:
             table.add_row(*map(make_text, row))
         return table
@@ -161,6 +172,38 @@ def make_overview(variants: Mapping[str, Mapping[str, Variant]]) -> TextTable:
                 cells.append(f"{star}{number(one.mean, decimals)}{sd}")
             rows.append([setting, name, *cells, str(len(variant.seeds))])
     return TextTable(head, rows, left=2)
+
+
+def make_times(variants: Mapping[str, Mapping[str, Variant]], unit: str) -> TextTable | None:
+    """How long each task takes to its target, in "rounds" or virtual "seconds"; None if unknown.
+
+    A run that never gets there counts with its length, so that the mean is a lower limit: ">12.5
+    (1/4)" if that is one of four runs, "never" if it is all of them.
+    """
+    rules = list(dict.fromkeys(name for by_name in variants.values() for name in by_name))
+    rows = []
+    for setting, by_name in variants.items():
+        one = next(run for variant in by_name.values() for run in variant.runs.values())
+        if not one.targets or (unit == "seconds" and one.virtual is None):
+            continue
+        for task, target in one.targets.items():
+            cells = [_write_time(by_name.get(rule), Time(unit, task)) for rule in rules]
+            rows.append([setting, task, number(target, 2), *cells])
+    return TextTable(["setting", "task", "target", *rules], rows, left=2) if rows else None
+
+
+def _write_time(variant: Variant | None, time: Time) -> str:
+    """Mean and deviation over seeds, and how many of them never get there."""
+    if variant is None:
+        return "–"
+    found = spread(time.of(run) for run in variant.runs.values())
+    never = count_censored(time, variant.runs.values())
+    if never == found.n:
+        return "never"
+    sd = "" if math.isnan(found.sd) else f" ±{number(found.sd, 1)}"
+    return (
+        f"{'>' if never else ''}{number(found.mean, 1)}{sd}{f' ({never}/{found.n})' * bool(never)}"
+    )
 
 
 def write_paper(paper: float | str | None, outcome: Outcome | None) -> str:
