@@ -195,6 +195,8 @@ def plan_cases(
 
 def warm_up() -> None:
     """Import all that a command imports, so that forks start at once."""
+    import matplotlib.backends.backend_agg  # noqa: F401
+    import scipy.optimize  # noqa: F401
     import torch
 
     import mmfl.cli
