@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.report.figures.page import WIDTH, fold, make_page, settle
-from mmfl.report.figures.style import BOLD, GREY, PALE, STRONG, get_line_look, own_style
+from mmfl.report.figures.style import BOLD, DASHES, GREY, PALE, STRONG, get_line_look, own_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,11 +109,13 @@ class AgainstPanel:
             if len(rows) > 1:
                 band = {"color": colour, "alpha": 0.13, "linewidth": 0}
                 axes.fill_between(at, rows.min(axis=0), rows.max(axis=0), **band)
+            dashes = DASHES[number % len(DASHES)]
             axes.plot(at, rows.mean(axis=0), color=colour, marker="o", markersize=2.5,
-                      linewidth=1.2, label=name)  # fmt: skip
+                      linewidth=1.2, linestyle=dashes, label=name)  # fmt: skip
         axes.set_xticks(at, self.steps)
         axes.locator_params(axis="y", nbins=5)
-        axes.legend(loc="best", fontsize=7, borderpad=0.2, handlelength=1.2)
+        if len(self.values) > 1:
+            axes.legend(loc="best", fontsize=7, borderpad=0.2, handlelength=2.0)
 
 
 SmallPanel = LinePanel | BarPanel | MapPanel | AgainstPanel
@@ -139,7 +141,10 @@ def draw_panels(
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    looks = {name: get_line_look(number) for number, name in enumerate(names)}
+    looks = {  # dashes, too: the lines can be told apart without colours
+        name: get_line_look(number) | {"linestyle": DASHES[number % len(DASHES)]}
+        for number, name in enumerate(names)
+    }
     marks: dict[str, Any] = {}
     if any(isinstance(panel, LinePanel | BarPanel) for panel in panels):
         marks |= {name: Line2D([], [], **look) for name, look in looks.items()}

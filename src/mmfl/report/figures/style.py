@@ -11,7 +11,18 @@ from typing import Any
 
 from mmfl.errors import InputError
 
-__all__ = ["BOLD", "GREY", "INK", "PALE", "SMALL", "STRONG", "TITLE", "get_line_look", "own_style"]
+__all__ = [
+    "BOLD",
+    "DASHES",
+    "GREY",
+    "INK",
+    "PALE",
+    "SMALL",
+    "STRONG",
+    "TITLE",
+    "get_line_look",
+    "own_style",
+]
 
 # People with any kind of colour vision can tell these apart: strong ones for lines (Okabe and Ito),
 # pale ones for areas under black text (Tol, "light").
@@ -22,7 +33,7 @@ PALE = (
 )  # fmt: skip
 INK, GREY = "#222222", "#666666"
 TITLE, BOLD, SMALL = 11.0, 9.0, 8.0  # sizes of letters, in points
-_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)), (0, (4, 1.3, 1, 1.3)))
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)), (0, (4, 1.3, 1, 1.3)))
 
 _STYLE = {
     "axes.axisbelow": True,
@@ -64,7 +75,7 @@ _STYLE = {
 def get_line_look(number: int) -> dict[str, Any]:
     """The colour and dashes of one of many lines."""
     again, colour = divmod(number, len(STRONG))
-    return {"color": STRONG[colour], "linestyle": _DASHES[again % len(_DASHES)]}
+    return {"color": STRONG[colour], "linestyle": DASHES[again % len(DASHES)]}
 
 
 @contextmanager
