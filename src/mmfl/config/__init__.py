@@ -19,6 +19,7 @@ from mmfl.config.components import (
 )
 from mmfl.config.family import Family, dump, parse
 from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
+from mmfl.config.in_memory import find_paths, is_in_memory, pack, unpack
 from mmfl.config.messages import problem, short
 from mmfl.config.module_hashes import find_module_file, hash_module
 from mmfl.config.plain_values import are_equal
@@ -42,13 +43,17 @@ __all__ = [
     "component",
     "dump",
     "find_module_file",
+    "find_paths",
     "find_script_part",
     "hash_module",
     "imports_allowed",
+    "is_in_memory",
     "one_or_several",
+    "pack",
     "parse",
     "problem",
     "read_file",
     "read_toml",
     "short",
+    "unpack",
 ]

@@ -11,13 +11,14 @@ import json
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
+from mmfl.config.in_memory import keep
 from mmfl.config.messages import (
     Mistake,
     find_mistakes,
@@ -53,6 +54,7 @@ class Family:
         listed: (kind, field) of the member that a bare list stands for, e.g. ``speed = [9.0]``.
         optional: Whether None may stand for "not set".
         function: Makes a member of a user's plain function; it keeps it as its field `function`.
+        accepts: Which other objects and classes count as such functions.
         own: A clause that says how a user writes a member, for messages.
     """
 
@@ -64,6 +66,7 @@ class Family:
     listed: tuple[str, str] | None = None
     optional: bool = False
     function: Callable[[OwnFunction], Any] | None = None
+    accepts: Callable[[object], bool] | None = None
     own: str | None = None
 
     def parse(self, value: object) -> Any:
@@ -84,7 +87,7 @@ class Family:
         if self._is_function(kind):
             return self._wrap_function(get_import_path(kind), table)
         cls = self._find_class(kind)
-        if not isinstance(cls, type):
+        if self._is_function(cls):
             return self._wrap_function(kind, table)
         with _class_errors(cls, kind):
             return self._check_member(_build(cls, table, bare=bare is not None), kind)
@@ -120,7 +123,8 @@ class Family:
         own = getattr(member, "function", None)
         if isinstance(own, OwnFunction):
             return own.path
-        return f"{type(member).__module__}:{type(member).__qualname__}"
+        cls: Any = type(member)
+        return _name_class(cls)
 
     def dump(self, member: Any) -> Any:
         """The inverse of `parse`: plain values that a TOML file can hold."""
@@ -136,8 +140,12 @@ class Family:
 
     def _is_function(self, value: object) -> bool:
         """Whether this is a user's function, where one is allowed."""
-        plain = callable(value) and not isinstance(value, type) and hasattr(value, "__qualname__")
-        return plain and self.function is not None
+        if self.function is None:
+            return False
+        if self.accepts is not None and self.accepts(value):
+            return True
+        named = hasattr(value, "__qualname__") or isinstance(value, partial)
+        return callable(value) and not isinstance(value, type) and named
 
     def _wrap_function(self, path: str, options: Mapping[str, Any]) -> Any:
         for key, value in options.items():
@@ -168,7 +176,7 @@ class Family:
                 "kind",
             )
         found = import_object(kind)
-        if self.function is not None and callable(found) and not isinstance(found, type):
+        if self._is_function(found):
             return found
         if not isinstance(found, type) or not dataclasses.is_dataclass(found):
             raise problem(f"{kind!r} {_NEEDS_DATACLASS}{self._hint}", "kind")
@@ -193,6 +201,14 @@ class Family:
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         """One alternative for each way in which a member can be written."""
         return family_schema(self)
+
+
+@lru_cache(maxsize=256)
+def _name_class(cls: Any) -> str:
+    """The import path of a user's class, or its name in memory."""
+    if cls.__module__ == "__main__" or "<" in cls.__qualname__:
+        return keep(cls)
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 @contextmanager

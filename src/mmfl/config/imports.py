@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
+from mmfl.config.in_memory import MARK, find_kept, is_in_memory, keep
 from mmfl.config.messages import problem
 from mmfl.config.module_hashes import hash_module
 from mmfl.system.user_code import describe_error, pass_on
@@ -51,30 +54,55 @@ class OwnFunction:
     path: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
+    def find(self) -> Any:
+        """Import it, or find it in memory."""
+        return import_object(self.path)
+
     def __call__(self, *args: Any) -> Any:
-        """Import it, call it."""
-        return import_object(self.path)(*args, **self.options)
+        """Find it, call it."""
+        return self.find()(*args, **self.options)
 
 
 def get_import_path(function: Any) -> str:
-    """The ``package.module:name`` under which a function can be imported again."""
-    path = f"{function.__module__}:{function.__qualname__}"
-    if "<" in path or import_object(path) != function:  # a lambda, a function inside one, a method
-        raise problem(f"{path!r} cannot be imported by this name; define the function in a module")
-    return path
+    """The ``package.module:name`` under which a function or class can be imported again.
+
+    What cannot be imported by a name is kept in memory: a lambda, what is defined inside a
+    function, in a notebook, or in the script that runs.
+    """
+    module, name = function.__module__, getattr(function, "__qualname__", "<object>")
+    path = f"{module}:{name}"
+    if module == "__main__" or "<" in path:
+        return keep(function)
+    try:
+        return path if import_object(path) == function else keep(function)
+    except PydanticCustomError:  # a decorator, say, has put something else in its place
+        return keep(function)
 
 
 def find_script_part(text: str) -> str | None:
-    """The first import path in JSON or TOML that names a part of the script that runs.
+    """The first name in JSON or TOML of an object that exists only in the program that runs.
 
     No other process can import it.
     """
-    match = re.search(r'"(__main__:[^"]+)"', text)
+    match = re.search(rf'"({MARK}:[^"]+)"', text)
     return None if match is None else match[1]
+
+
+def _find_in_memory(path: str) -> Any:
+    try:
+        return find_kept(path)
+    except KeyError:
+        name = path.removeprefix(f"{MARK}:").rpartition("-")[0]
+        raise problem(
+            f"{name!r} was given in memory, not by the name of a module, so it cannot be found "
+            "again; give the object itself, unchanged"
+        ) from None
 
 
 def import_object(path: str) -> Any:
     """What ``package.module:name`` names; the files of its modules are hashed at once."""
+    if is_in_memory(path):
+        return _find_in_memory(path)
     module_name, _, name = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)

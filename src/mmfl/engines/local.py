@@ -7,7 +7,6 @@ order of the jobs, whichever was done first.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.config import dump, find_script_part
+from mmfl.config import dump, find_paths, pack
 from mmfl.data import Arrays
 from mmfl.engines.pool import LATE, Message, Pool
 from mmfl.engines.shared_memory.arena import Arena
@@ -48,6 +47,7 @@ from mmfl.experiment import (
 )
 from mmfl.system.memory import refuse
 from mmfl.system.turns import hold
+from mmfl.system.user_code import describe_error, pass_on
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -261,6 +261,7 @@ class LocalEngine:
             self._shared = distinct
         setup = {"experiment": experiment, "arrays": names, "data": self._data.manifest}
         setup["code"] = hash_own_code(experiment)
+        setup["objects"] = _pack_objects(experiment)
         self._pool.greet({"do": "setup"} | setup)
 
     def _know(self, params: Mapping[str, Params]) -> None:
@@ -365,10 +366,19 @@ def _plain(experiment: Experiment) -> Message:
     for task in plain["tasks"]:
         task["dataset"] = "mapped"
         task.pop("local", None)
-    lost = find_script_part(json.dumps(plain))
-    if lost:
-        raise EngineError(
-            f"{lost!r} is defined in the script that you run, so workers cannot import it; "
-            'move it into a module, or use engine.kind = "inline"'
-        )
     return plain
+
+
+def _pack_objects(experiment: Message) -> Message:
+    """What the experiment names that exists in this process alone."""
+    packed: Message = {}
+    for path in sorted(find_paths(experiment)):
+        try:
+            packed |= pack([path])
+        except Exception as error:  # pickling calls the user's code
+            pass_on(error)
+            raise EngineError(
+                f"{path!r} cannot be sent to workers: {describe_error(error)}; "
+                'move it into a module, or use engine.kind = "inline"'
+            ) from error
+    return packed

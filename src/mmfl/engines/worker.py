@@ -3,7 +3,8 @@
 It reads requests from the socket until that is closed, and answers each one, with its number:
 
     setup      experiment, manifest of the data,    -> {"ready": true}
-               hashes of the user's modules
+               hashes of the user's modules,
+               objects in memory
     weights    manifest of the weights              -> {}
     numerics   task                                 -> what it computes with (for any task the same)
     weigh      task                                 -> how large its model will be, or null
@@ -34,6 +35,7 @@ import numpy.typing as npt
 import torch
 
 from mmfl.aggregate import ChunkSum, check_update
+from mmfl.config import unpack
 from mmfl.data import Arrays
 from mmfl.engines.shared_memory.arena import attach
 from mmfl.engines.shared_memory.slots import Blocks, Slot
@@ -94,7 +96,9 @@ class Worker:
             raise EngineError("a worker was asked before it was set up")
         return self._trainer
 
-    def do_setup(self, experiment: Any, arrays: Any, data: Any, code: Any) -> tuple[Any, bytes]:
+    def do_setup(
+        self, experiment: Any, arrays: Any, data: Any, code: Any, objects: Any
+    ) -> tuple[Any, bytes]:
         """Build the trainer over the mapped data; imports were allowed or refused on our side."""
         if self._trainer is not None:
             self._trainer = None
@@ -104,6 +108,7 @@ class Worker:
         for task, parts in arrays.items():
             classes = parts.pop("classes")
             tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
+        unpack(objects)
         resolved = Experiment.from_dict(experiment, allow_imports=True)
         refuse_edited_code(resolved, code)
         # All that was imported stays: it need not be looked through for garbage ever again. Models

@@ -4,10 +4,20 @@ from mmfl.config import Family
 from mmfl.models.base import Model
 from mmfl.models.cnn import Cnn
 from mmfl.models.mlp import Mlp
+from mmfl.models.own_network import OwnNetwork, is_network
 from mmfl.models.preact_resnet import PreactResnet, PreactResnet18
 from mmfl.models.published_cnn import PublishedCnn
 
-__all__ = ["MODELS", "Cnn", "Mlp", "Model", "PreactResnet", "PreactResnet18", "PublishedCnn"]
+__all__ = [
+    "MODELS",
+    "Cnn",
+    "Mlp",
+    "Model",
+    "OwnNetwork",
+    "PreactResnet",
+    "PreactResnet18",
+    "PublishedCnn",
+]
 
 MODELS = Family(
     name="model",
@@ -20,6 +30,8 @@ MODELS = Family(
     },
     needs=("build",),
     default="mlp",
-    own="a model is a frozen dataclass with build(shape, outputs) that returns an nn.Module "
+    function=OwnNetwork,
+    accepts=is_network,
+    own="a model is an nn.Module, a class of them, or a function build(shape, outputs) "
     "(docs/how-to/write-a-model.md)",
 )

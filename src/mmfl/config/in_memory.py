@@ -1,0 +1,111 @@
+"""Functions, classes and modules that exist only in the program that runs: notebooks, scripts.
+
+Wherever a configuration names user code by its import path, such an object is named
+``in-memory:NAME-DIGEST``. The digest is that of its code, of what it refers to, and of its weights,
+so that an edited object is another one. Nothing is ever imported for such a name: it only finds
+what this process was given, or what the process that started it has sent (`pack`, `unpack`). It is
+never stored, so an experiment with such parts cannot be run from its file alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import io
+import re
+import sys
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from types import CodeType
+from typing import Any, ClassVar
+
+__all__ = ["MARK", "find_kept", "find_paths", "is_in_memory", "is_module", "keep", "pack", "unpack"]
+
+MARK = "in-memory"
+
+_kept: dict[str, Any] = {}
+"""From name to object; those that a worker was sent may also have the name of a script's part."""
+
+_TRACKER = re.compile(rb"\x8c\x20[0-9a-f]{32}")
+"""The random number by which cloudpickle tells a class again."""
+
+
+def keep(thing: Any) -> str:
+    """The name under which an object is found in this process from now on.
+
+    Of an ``nn.Module`` a copy is kept: training it afterwards does not change the experiment.
+    """
+    path = f"{MARK}:{_name_of(thing)}-{_digest(thing)[:16]}"
+    if path not in _kept:
+        _kept[path] = copy.deepcopy(thing) if is_module(thing) else thing
+    return path
+
+
+def is_in_memory(path: str) -> bool:
+    """Whether an import path is the name of an object in memory."""
+    return path.startswith(f"{MARK}:")
+
+
+def find_kept(path: str) -> Any:
+    """The object of that name; `KeyError` if this process does not have it."""
+    return _kept[path]
+
+
+def is_module(thing: object) -> bool:
+    """Whether it is an ``nn.Module``; torch is not imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.nn.Module)
+
+
+def find_paths(value: Any) -> set[str]:
+    """All names of objects in memory in a plain table."""
+    if isinstance(value, str):
+        return {value} if is_in_memory(value) else set()
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return set().union(*map(find_paths, value))
+    return set()
+
+
+def pack(paths: Iterable[str]) -> dict[str, str]:
+    """These objects as text, for the workers that this process has started, and nobody else."""
+    import cloudpickle
+
+    return {path: base64.b64encode(cloudpickle.dumps(_kept[path])).decode() for path in paths}
+
+
+def unpack(packed: Mapping[str, str]) -> None:
+    """In a worker: take what the process that started it has packed."""
+    import cloudpickle
+
+    for path, text in packed.items():
+        if path not in _kept:
+            _kept[path] = cloudpickle.loads(base64.b64decode(text))
+
+
+def _name_of(thing: Any) -> str:
+    name = getattr(thing, "__qualname__", type(thing).__qualname__).rpartition(".")[2]
+    return "function" if name == "<lambda>" else re.sub(r"\W", "", name)
+
+
+def _digest(thing: Any) -> str:
+    """SHA-256 of an object's code and data; not of the file and the lines that it is in."""
+    import cloudpickle
+
+    plain = {CodeType: _reduce_code}
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        dispatch_table: ClassVar[Any] = ChainMap(plain, cloudpickle.Pickler.dispatch_table)
+
+    file = io.BytesIO()
+    Pickler(file).dump(thing)
+    return hashlib.sha256(_TRACKER.sub(b"", file.getvalue())).hexdigest()
+
+
+def _reduce_code(code: CodeType) -> tuple[Any, ...]:
+    """What code does, without where it stands."""
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return tuple, ((code.co_code, code.co_consts, *names, *counts),)
