@@ -13,20 +13,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mmfl.comparison import compare
-    from mmfl.experiment import Experiment
+    from mmfl.data import from_frame
+    from mmfl.experiment import Clients, Experiment, Task
     from mmfl.loop import Rounds, rounds
     from mmfl.planning import plan
     from mmfl.runs import Run, run
 
-__all__ = ["Experiment", "Rounds", "Run", "__version__", "compare", "plan", "rounds", "run"]
+__all__ = [
+    "Clients",
+    "Experiment",
+    "Rounds",
+    "Run",
+    "Task",
+    "__version__",
+    "compare",
+    "from_frame",
+    "plan",
+    "rounds",
+    "run",
+]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Clients": "mmfl.experiment",
     "Experiment": "mmfl.experiment",
     "Rounds": "mmfl.loop.loop",
     "Run": "mmfl.runs.result",
+    "Task": "mmfl.experiment",
     "compare": "mmfl.comparison.comparison",
+    "from_frame": "mmfl.data",
     "plan": "mmfl.planning.predict",
     "rounds": "mmfl.loop.loop",
     "run": "mmfl.runs.runner",

@@ -26,7 +26,7 @@ from typing import Literal, Self
 
 from mmfl import errors
 from mmfl.comparison.planned import Event, Failed, Planned, Step, firsts
-from mmfl.config import find_script_part, short
+from mmfl.config import dump, find_script_part, short
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
 from mmfl.experiment import Experiment, Local, hash_own_code, job_needs
 from mmfl.runs import clear_unfinished
@@ -120,9 +120,9 @@ def _to_check(order: Sequence[Planned], jobs: int) -> list[Planned]:
 def _obstacle(experiment: Experiment) -> str | None:
     """Why another process could not have this experiment."""
     text = experiment.to_toml()
-    lost = find_script_part(text)
+    lost = find_script_part(dump(experiment))
     if lost:
-        return f"{lost!r} is defined in the script that you run; other processes cannot import it"
+        return f"{lost!r} exists only in this program; other processes cannot import it"
     try:
         again = Experiment.from_toml(text, allow_imports=True).to_toml()
     except ConfigError as error:

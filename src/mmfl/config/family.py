@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
-from mmfl.config.in_memory import keep
+from mmfl.config.in_memory import is_in_memory, keep
 from mmfl.config.messages import (
     Mistake,
     find_mistakes,
@@ -123,8 +123,8 @@ class Family:
         own = getattr(member, "function", None)
         if isinstance(own, OwnFunction):
             return own.path
-        cls: Any = type(member)
-        return _name_class(cls)
+        made: Any = type(member)
+        return _name_class(made)
 
     def dump(self, member: Any) -> Any:
         """The inverse of `parse`: plain values that a TOML file can hold."""
@@ -169,7 +169,7 @@ class Family:
             known = did_you_mean(kind, self.table)
             hint = self._hint if known.startswith("known: ") else ""
             raise problem(f"unknown {self.name} {short(kind)}; {known}{hint}", "kind")
-        if not are_imports_allowed():
+        if not are_imports_allowed() and not is_in_memory(kind):
             raise problem(
                 f"{kind!r} would import code; pass allow_imports=True, or the object itself, if "
                 "you trust it",

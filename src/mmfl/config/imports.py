@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -12,7 +11,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from mmfl.config.in_memory import MARK, find_kept, is_in_memory, keep
+from mmfl.config.in_memory import find_kept, find_paths, is_in_memory, keep
 from mmfl.config.messages import problem
 from mmfl.config.module_hashes import hash_module
 from mmfl.system.user_code import describe_error, pass_on
@@ -79,23 +78,23 @@ def get_import_path(function: Any) -> str:
         return keep(function)
 
 
-def find_script_part(text: str) -> str | None:
-    """The first name in JSON or TOML of an object that exists only in the program that runs.
+def find_script_part(table: Any) -> str | None:
+    """An object in a plain table that exists only in the program that runs; None if all is named.
 
     No other process can import it.
     """
-    match = re.search(rf'"({MARK}:[^"]+)"', text)
-    return None if match is None else match[1]
+    return min(find_paths(table), default=None)
 
 
 def _find_in_memory(path: str) -> Any:
     try:
         return find_kept(path)
     except KeyError:
-        name = path.removeprefix(f"{MARK}:").rpartition("-")[0]
+        name = path.partition(":")[2].rpartition("-")[0]
         raise problem(
-            f"{name!r} was given in memory, not by the name of a module, so it cannot be found "
-            "again; give the object itself, unchanged"
+            f"{name!r} was given in memory, and this program does not have it; give the same "
+            "object again in Python, or define it in a module",
+            "kind",
         ) from None
 
 

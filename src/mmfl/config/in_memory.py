@@ -1,7 +1,7 @@
 """Functions, classes and modules that exist only in the program that runs: notebooks, scripts.
 
 Wherever a configuration names user code by its import path, such an object is named
-``in-memory:NAME-DIGEST``. The digest is that of its code, of what it refers to, and of its weights,
+``in_memory:NAME-DIGEST``. The digest is that of its code, of what it refers to, and of its weights,
 so that an edited object is another one. Nothing is ever imported for such a name: it only finds
 what this process was given, or what the process that started it has sent (`pack`, `unpack`). It is
 never stored, so an experiment with such parts cannot be run from its file alone.
@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping
 from types import CodeType
 from typing import Any, ClassVar
 
-__all__ = ["MARK", "find_kept", "find_paths", "is_in_memory", "is_module", "keep", "pack", "unpack"]
+__all__ = ["find_kept", "find_paths", "is_in_memory", "is_module", "keep", "pack", "unpack"]
 
-MARK = "in-memory"
+_NAME = re.compile(r"in_memory:\w*-[0-9a-f]{16}")  # "-" is in no import path
 
 _kept: dict[str, Any] = {}
 """From name to object; those that a worker was sent may also have the name of a script's part."""
@@ -36,7 +36,7 @@ def keep(thing: Any) -> str:
 
     Of an ``nn.Module`` a copy is kept: training it afterwards does not change the experiment.
     """
-    path = f"{MARK}:{_name_of(thing)}-{_digest(thing)[:16]}"
+    path = f"in_memory:{_name_of(thing)}-{_digest(thing)[:16]}"
     if path not in _kept:
         _kept[path] = copy.deepcopy(thing) if is_module(thing) else thing
     return path
@@ -44,7 +44,7 @@ def keep(thing: Any) -> str:
 
 def is_in_memory(path: str) -> bool:
     """Whether an import path is the name of an object in memory."""
-    return path.startswith(f"{MARK}:")
+    return _NAME.fullmatch(path) is not None
 
 
 def find_kept(path: str) -> Any:

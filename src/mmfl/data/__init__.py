@@ -1,6 +1,7 @@
 """Data sets, and their partition among clients."""
 
 from mmfl.data.arrays import Arrays, Examples, content_hash
+from mmfl.data.conversion import from_frame
 from mmfl.data.datasets import (
     DATASETS,
     Dataset,
@@ -13,6 +14,7 @@ from mmfl.data.datasets import (
     default_folder,
     wanted_folder,
 )
+from mmfl.data.in_memory import InMemory, keep_data
 from mmfl.data.partition import (
     PARTITIONS,
     AutoPartition,
@@ -48,6 +50,7 @@ __all__ = [
     "FromFunction",
     "HalfClasses",
     "Iid",
+    "InMemory",
     "Named",
     "Normalize",
     "Npz",
@@ -59,6 +62,8 @@ __all__ = [
     "content_hash",
     "data_folder",
     "default_folder",
+    "from_frame",
     "holders",
+    "keep_data",
     "wanted_folder",
 ]

@@ -24,6 +24,7 @@ from pydantic import AfterValidator, Field, Strict
 from mmfl.config import Count, Family, Natural, OwnFunction, Text, component, short
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.in_memory import InMemory
 from mmfl.data.npy import Head, members, read_head, read_member
 from mmfl.data.reduced import Reduced
 from mmfl.data.sources import CATALOGUE
@@ -269,7 +270,13 @@ class FromFunction:
 
 DATASETS = Family(
     name="data set",
-    table={"named": Named, "npz": Npz, "reduced": Reduced, "synthetic": Synthetic},
+    table={
+        "in_memory": InMemory,
+        "named": Named,
+        "npz": Npz,
+        "reduced": Reduced,
+        "synthetic": Synthetic,
+    },
     needs=("load",),
     scalar=("named", "name"),
     function=FromFunction,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import Field, Strict, TypeAdapter
+from pydantic import BeforeValidator, Field, Strict, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from mmfl.aggregate import AGGREGATORS, WANTS, Aggregator, Checks, Mean, wanted_by
@@ -41,6 +41,7 @@ from mmfl.experiment.parts import (
     LocalOverride,
     LocalTraining,
     Task,
+    count_clients,
     fits_batched,
     gather_local_keys,
     kernel_of,
@@ -68,7 +69,7 @@ class Experiment:
 
     Attributes:
         rounds: How many rounds to train (T in the paper).
-        clients: How many clients there are, and which of them are active.
+        clients: How many clients there are, and which of them are active; or just how many.
         tasks: The S tasks.
         seed: Seed of all random numbers.
         precision: "float32", or "bf16" for forward and backward passes with float32 weights.
@@ -93,7 +94,9 @@ class Experiment:
     """
 
     rounds: Count
-    clients: Clients
+    clients: Annotated[
+        Clients, BeforeValidator(count_clients, json_schema_input_type=Clients | Count)
+    ]
     tasks: Annotated[tuple[Task, ...], Field(json_schema_extra={"minItems": 1})]
     seed: Natural = 0
     precision: Literal["float32", "bf16"] = "float32"

@@ -28,6 +28,7 @@ from mmfl.data import (
     Dataset,
     Normalize,
     Partition,
+    keep_data,
 )
 from mmfl.errors import DataError
 from mmfl.exchange import LocalWork
@@ -45,6 +46,7 @@ __all__ = [
     "LocalOverride",
     "LocalTraining",
     "Task",
+    "count_clients",
     "fits_batched",
     "gather_local_keys",
     "kernel_of",
@@ -107,6 +109,11 @@ class Clients:
             raise ValueError(
                 f"active must have one rate per client ({self.count}), got {len(self.active)}"
             )
+
+
+def count_clients(value: Any) -> Any:
+    """A pool in which all clients are active, where only a number is given."""
+    return {"count": value} if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _not_both(epochs: int | None, steps: int | None) -> None:
@@ -217,7 +224,8 @@ class Task:
 
     Attributes:
         name: The name of the task, which is also used in file names.
-        dataset: The data set to learn from.
+        dataset: The data set to learn from. From Python, `data` takes what a program has: (x, y),
+            four arrays, a DataFrame, a torch Dataset, `mmfl.from_frame(...)`.
         model: The model to train.
         partition: Which client has which examples.
         loss: What local training minimises.
@@ -275,8 +283,22 @@ class Task:
     @classmethod
     def _gather(cls, data: Any) -> Any:
         if isinstance(data, ArgsKwargs):
-            return ArgsKwargs((), gather_local_keys(data.kwargs or {}))
+            return ArgsKwargs((), _take_data(gather_local_keys(data.kwargs or {})))
         return gather_local_keys(data) if isinstance(data, Mapping) else data
+
+
+def _take_data(task: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's arguments with the data of `data` kept in memory, as its `dataset`."""
+    rest = {key: value for key, value in task.items() if key != "data"}
+    if "data" not in task:
+        return rest
+    if "dataset" in task:
+        raise ValueError("takes data or dataset, not both")
+    name = task.get("name")
+    try:
+        return rest | {"dataset": keep_data(task["data"], f"task {name!r}: its data")}
+    except DataError as error:
+        raise ValueError(str(error)) from None
 
 
 def _hash(path: str) -> str:

@@ -16,12 +16,14 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar
 
-from mmfl.errors import EngineError, MmflError, shorten, text_of
+from mmfl.errors import EngineError, MmflError, MmflWarning, shorten, text_of
 from mmfl.system.memory import ran_out
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "hand_over",
     "is_own",
     "pass_on",
+    "warn_user",
 ]
 
 T = TypeVar("T")
@@ -121,6 +124,14 @@ def guard_own(what: str = "your code") -> Guard:
 def hand_over(items: Iterable[T]) -> Iterator[T]:
     """Items for a part that asks for them itself; an error in making them is not the part's."""
     yield from items
+
+
+def warn_user(text: str) -> None:
+    """A warning at the line of the user's program that called mmfl."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and not _is_users(frame, "mmfl"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, MmflWarning, stacklevel=level)
 
 
 def is_own(part: object) -> bool:

@@ -1,0 +1,61 @@
+"""Data that a program gives itself: arrays, a table of pandas, a data set of torch.
+
+It is converted once, checked, and kept for as long as its task exists. A stored experiment has its
+hash, and nothing else of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from mmfl.config import Text, component
+from mmfl.data.arrays import Arrays, content_hash
+from mmfl.data.conversion import to_arrays
+from mmfl.errors import DataError
+from mmfl.system.user_code import warn_user
+
+__all__ = ["InMemory", "keep_data"]
+
+_kept: WeakValueDictionary[str, Arrays] = WeakValueDictionary()
+"""By content hash."""
+
+
+@component
+class InMemory:
+    """Data that was given as an object.
+
+    Attributes:
+        hash: The SHA-256 of its content.
+    """
+
+    hash: Text
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_arrays", _kept.get(self.hash))  # it exists as long as this does
+
+    def load(self, data_dir: Path | None) -> Arrays:
+        """The data, if this program has it."""
+        arrays: Arrays | None = getattr(self, "_arrays", None) or _kept.get(self.hash)
+        if arrays is None:
+            raise DataError(
+                "the data was given in memory, and this program does not have it; give the same "
+                f"data again (its SHA-256 begins with {self.hash[:12]})"
+            )
+        return arrays
+
+
+def keep_data(value: Any, where: str) -> InMemory:
+    """Convert, check and keep data; what is repaired in it is a warning.
+
+    Args:
+        value: See `to_arrays`.
+        where: What it is called in messages.
+    """
+    arrays, notes = to_arrays(value, where)
+    for note in notes:
+        warn_user(f"{where}: {note}")
+    digest = content_hash(arrays)
+    arrays = _kept.setdefault(digest, arrays)
+    return InMemory(digest)
