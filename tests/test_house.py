@@ -71,7 +71,7 @@ def test_every_kind_has_its_line_in_the_documentation():
     )
     kinds = [kind for family in families for kind in family.table] + ["npz", "reduced", "synthetic"]
     assert [kind for kind in kinds if f"`{kind}`" not in text] == []
-    assert set(DATASETS.table) == {"named", "npz", "reduced", "synthetic"}
+    assert set(DATASETS.table) == {"in_memory", "named", "npz", "reduced", "synthetic"}
 
 
 @pytest.mark.parametrize("line", ["1", "2", "3", "4-5", "6-11", "12-13", "14"])
@@ -126,12 +126,15 @@ def _is_unsafe(node: ast.AST) -> bool:
 
 
 def test_nothing_that_is_read_can_run_code(sources):
-    """No pickle, no torch.load, no eval; NumPy never unpickles; no shell."""
+    """No pickle, no torch.load, no eval; NumPy never unpickles; no shell.
+
+    Workers unpickle objects in memory, which come from the process that has started them.
+    """
     lines = [
         f"{path}:{node.lineno}"
         for path, tree in sources.items()
         for node in ast.walk(tree)
-        if _is_unsafe(node)
+        if _is_unsafe(node) and str(path) != "src/mmfl/config/in_memory.py"
     ]
     assert lines == []
 

@@ -26,6 +26,7 @@ NEEDED = {
     "named": {"name": "x"},
     "npz": {"path": "x.npz"},
     "reduced": {"name": "x", "shrink": 2, "test": 5},
+    "in_memory": {"hash": "ab" * 32},
     "inverse": {"mu": 1.0, "gamma": 8.0},
     "dirichlet": {"alpha": 0.5},
     "given": {"path": "x.npy"},

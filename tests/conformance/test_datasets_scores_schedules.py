@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mmfl.data import DATASETS
+from mmfl.data import DATASETS, keep_data
 from mmfl.experiment import SCHEDULES, Task
 from mmfl.objectives import SCORES, Measured
 
@@ -18,8 +18,14 @@ def arrays(request, tmp_path):
     y = np.arange(20) % 3
     np.savez(tmp_path / "x.npz", x_train=x, y_train=y, x_test=x[:5], y_test=y[:5])
     name = {"name": "x"}
-    needed = {"named": name, "npz": {"path": "x.npz"}, "reduced": name}.get(request.param, {})
-    dataset = DATASETS.parse({"kind": request.param, **needed})
+    kept = keep_data((x, y, x[:5], y[:5]), "data")
+    needed = {
+        "in_memory": {"hash": kept.hash},
+        "named": name,
+        "npz": {"path": "x.npz"},
+        "reduced": name,
+    }
+    dataset = DATASETS.parse({"kind": request.param, **needed.get(request.param, {})})
     return dataset.load(tmp_path), dataset.load(tmp_path)
 
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import base64
 import copy
+import dataclasses
 import hashlib
 import io
 import re
 import sys
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import Any, ClassVar
+
+from mmfl.config.messages import problem
+from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = ["find_kept", "find_paths", "is_in_memory", "is_module", "keep", "pack", "unpack"]
 
@@ -36,9 +40,16 @@ def keep(thing: Any) -> str:
 
     Of an ``nn.Module`` a copy is kept: training it afterwards does not change the experiment.
     """
-    path = f"in_memory:{_name_of(thing)}-{_digest(thing)[:16]}"
-    if path not in _kept:
-        _kept[path] = copy.deepcopy(thing) if is_module(thing) else thing
+    try:
+        digest = _digest(thing)
+    except Exception as error:  # pickling calls the user's code
+        pass_on(error)
+        raise problem(
+            f"{_name_of(thing)!r} cannot be kept in memory, because something that it refers to "
+            f"cannot be copied to another process: {describe_error(error)}; define it in a module"
+        ) from error
+    path = f"in_memory:{_name_of(thing)}-{digest[:16]}"
+    _kept[path] = copy.deepcopy(thing) if is_module(thing) else thing
     return path
 
 
@@ -71,9 +82,7 @@ def find_paths(value: Any) -> set[str]:
 
 def pack(paths: Iterable[str]) -> dict[str, str]:
     """These objects as text, for the workers that this process has started, and nobody else."""
-    import cloudpickle
-
-    return {path: base64.b64encode(cloudpickle.dumps(_kept[path])).decode() for path in paths}
+    return {path: base64.b64encode(_pickle(_kept[path])).decode() for path in paths}
 
 
 def unpack(packed: Mapping[str, str]) -> None:
@@ -92,16 +101,22 @@ def _name_of(thing: Any) -> str:
 
 def _digest(thing: Any) -> str:
     """SHA-256 of an object's code and data; not of the file and the lines that it is in."""
+    pickled = _pickle(thing, {CodeType: _reduce_code})
+    return hashlib.sha256(_TRACKER.sub(b"", pickled)).hexdigest()
+
+
+def _pickle(thing: Any, reducers: Mapping[type, Any] = MappingProxyType({})) -> bytes:
+    """An object and all that only this program has, by value; anything else by its import path."""
     import cloudpickle
 
-    plain = {CodeType: _reduce_code}
-
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        dispatch_table: ClassVar[Any] = ChainMap(plain, cloudpickle.Pickler.dispatch_table)
+        dispatch_table: ClassVar[Any] = ChainMap(
+            {**_MARKS, **reducers}, cloudpickle.Pickler.dispatch_table
+        )
 
     file = io.BytesIO()
     Pickler(file).dump(thing)
-    return hashlib.sha256(_TRACKER.sub(b"", file.getvalue())).hexdigest()
+    return file.getvalue()
 
 
 def _reduce_code(code: CodeType) -> tuple[Any, ...]:
@@ -109,3 +124,12 @@ def _reduce_code(code: CodeType) -> tuple[Any, ...]:
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     return tuple, ((code.co_code, code.co_consts, *names, *counts),)
+
+
+_MARKS: dict[type, Any] = {
+    type(dataclasses.MISSING): lambda _: "MISSING",
+    type(dataclasses.fields(dataclasses.make_dataclass("_", ["x"]))[0]._field_type): (  # type: ignore[attr-defined]
+        lambda mark: mark.name
+    ),
+}
+"""Objects of `dataclasses` that are known by their identity: a copy of them means nothing."""

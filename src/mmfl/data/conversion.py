@@ -244,4 +244,6 @@ def _targets(frame: Any, names: Sequence[str]) -> Anything:
     if len(names) > 1:
         return _numbers(frame, names)
     found = np.asarray(frame[names[0]])
-    return found.astype(str) if found.dtype.kind in "OSUb" else found
+    if found.dtype.kind == "b":
+        return found.astype(np.int64)
+    return found.astype(str) if found.dtype.kind in "OSU" else found

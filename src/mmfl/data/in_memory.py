@@ -35,6 +35,10 @@ class InMemory:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_arrays", _kept.get(self.hash))  # it exists as long as this does
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what is sent to another process, is a name for the same data."""
+        return InMemory, (self.hash,)
+
     def load(self, data_dir: Path | None) -> Arrays:
         """The data, if this program has it."""
         arrays: Arrays | None = getattr(self, "_arrays", None) or _kept.get(self.hash)

@@ -47,7 +47,6 @@ from mmfl.experiment import (
 )
 from mmfl.system.memory import refuse
 from mmfl.system.turns import hold
-from mmfl.system.user_code import describe_error, pass_on
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -371,14 +370,4 @@ def _plain(experiment: Experiment) -> Message:
 
 def _pack_objects(experiment: Message) -> Message:
     """What the experiment names that exists in this process alone."""
-    packed: Message = {}
-    for path in sorted(find_paths(experiment)):
-        try:
-            packed |= pack([path])
-        except Exception as error:  # pickling calls the user's code
-            pass_on(error)
-            raise EngineError(
-                f"{path!r} cannot be sent to workers: {describe_error(error)}; "
-                'move it into a module, or use engine.kind = "inline"'
-            ) from error
-    return packed
+    return dict(pack(sorted(find_paths(experiment))))

@@ -1,0 +1,182 @@
+"""Data as people have it in their programs: what is repaired, and what is refused."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+import torch
+
+import mmfl
+from mmfl.data import Arrays, content_hash, from_frame
+from mmfl.data.conversion import to_arrays
+from mmfl.data.in_memory import InMemory, keep_data
+from mmfl.errors import DataError, MmflWarning
+from support.helpers import one_line
+
+X = np.arange(40, dtype=np.float32).reshape(20, 2)
+Y = np.arange(20) % 4
+WHOLE = {"x_train": X, "y_train": Y, "x_test": X[:5], "y_test": Y[:5]}
+
+
+def convert(value) -> tuple[Arrays, list[str]]:
+    return to_arrays(value, "the data")
+
+
+class Pairs(torch.utils.data.Dataset):
+    def __init__(self, rows=20):
+        self.rows = rows
+
+    def __len__(self):
+        return self.rows
+
+    def __getitem__(self, number):
+        if number >= 20:
+            raise RuntimeError("no such row")
+        return torch.from_numpy(X[number]), int(Y[number])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        WHOLE,
+        tuple(WHOLE.values()),
+        Arrays.check("", WHOLE),
+        {name: torch.from_numpy(part) for name, part in WHOLE.items()},
+        (Pairs(), torch.utils.data.Subset(Pairs(), range(5))),
+    ],
+    ids=["dictionary", "four arrays", "Arrays", "tensors", "two torch data sets"],
+)
+def test_the_same_data_in_any_form_has_the_same_hash(value):
+    found, notes = convert(value)
+    assert notes == []
+    assert content_hash(found) == content_hash(Arrays.check("", WHOLE))
+
+
+@pytest.mark.parametrize("value", [(X, Y), {"x_train": X, "y_train": Y}, Pairs()], ids=type)
+def test_without_test_data_a_fifth_is_set_aside_and_said(value):
+    found, notes = convert(value)
+    assert (len(found.x_train), len(found.x_test)) == (16, 4)
+    rows = np.concatenate([found.x_train, found.x_test])
+    np.testing.assert_array_equal(np.sort(rows[:, 0]), X[:, 0])
+    assert notes == [
+        "no test data was given; 4 of 20 examples, drawn at random with a fixed seed, are set "
+        "aside as the test split"
+    ]
+    again, _ = convert(value)
+    assert content_hash(again) == content_hash(found)
+
+
+def test_groups_follow_their_rows():
+    found, _ = convert({"x_train": X, "y_train": Y, "groups": np.arange(20)})
+    np.testing.assert_array_equal(found.x_train[:, 0], 2 * found.groups)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (Y + 1, "the labels 1, 2, 3, 4 are renumbered 0 to 3"),
+        (Y * 2, "the labels 0, 2, 4, 6 are renumbered 0 to 3"),
+        (np.array(list("bcda"))[Y], "classes are numbered in this order: a, b, c, d"),
+        (Y[:, None], "targets of shape (N, 1) are taken as (N,)"),
+        (Y * 1000 - 7, "the labels -7, 993, 1993, 2993 are renumbered 0 to 3"),
+    ],
+)
+def test_labels_become_class_numbers_from_0(labels, said):
+    found, notes = convert(WHOLE | {"y_train": labels, "y_test": labels[:5]})
+    assert notes == [said]
+    assert found.classes == 4
+    assert set(found.y_train.tolist()) == {0, 1, 2, 3}
+    same = np.unique(labels, return_inverse=True)[1].reshape(20)
+    np.testing.assert_array_equal(found.y_train, same)
+
+
+def test_truth_values_are_two_classes():
+    found, notes = convert(WHOLE | {"y_train": Y > 1, "y_test": Y[:5] > 1, "x_train": X > 3,
+                                    "x_test": X[:5] > 3})  # fmt: skip
+    assert (found.classes, found.x_train.dtype, notes) == (None, np.float32, [])
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (3, "must be (x, y)"),
+        ((X,), "must be (x, y)"),
+        ((X[:2], Y[:2]), "at least 3"),
+        ((X, Y[:9]), "as many targets as examples"),
+        ({"x_train": X}, "has no array 'y_train'"),
+        (Pairs(25), "must give a pair (x, y) for each number from 0 to 24: RuntimeError: no such"),
+        ((np.array([["a"]] * 5), Y[:5]), "x_train must be"),
+    ],
+)
+def test_what_cannot_be_converted_is_one_sentence(value, words):
+    assert words in one_line(DataError, lambda: convert(value))
+
+
+def test_data_is_kept_as_long_as_its_task():
+    held = keep_data(WHOLE, "the data")
+    assert InMemory(held.hash).load(None) is held.load(None)
+    digest = held.hash
+    del held
+    gc.collect()
+    assert digest[:12] in one_line(DataError, lambda: InMemory(digest).load(None))
+
+
+def test_a_repair_is_a_warning_at_the_line_of_the_program():
+    with pytest.warns(MmflWarning, match="task 'a': its data: the labels 1, 2") as caught:
+        task = mmfl.Task("a", data=WHOLE | {"y_train": Y % 2 + 1, "y_test": Y[:5] % 2 + 1})
+    assert caught[0].filename == __file__
+    assert task.dataset.load(None).classes == 2
+
+
+def test_data_or_dataset():
+    assert "data or dataset" in one_line(
+        mmfl.errors.ConfigError, lambda: mmfl.Task("a", data=WHOLE, dataset="mnist_small")
+    )
+
+
+# DataFrames
+
+
+pandas = pytest.importorskip("pandas")
+
+
+def frame(rows=20):
+    table = pandas.DataFrame(X[:rows], columns=["age", "dose"])
+    return table.assign(ward=[f"w{row % 3}" for row in range(rows)], ill=Y[:rows] > 1)
+
+
+def test_a_table_has_features_a_target_and_clients():
+    found = from_frame(frame(), target="ill", client="ward", test=frame(5))
+    np.testing.assert_array_equal(found.x_train, X)
+    np.testing.assert_array_equal(found.y_train, Y > 1)
+    np.testing.assert_array_equal(found.groups, np.arange(20) % 3)
+    assert found.classes == 2
+
+
+def test_several_targets_are_real_numbers():
+    table = frame().drop(columns="ill")
+    found = from_frame(table, target=["dose"], client="ward", test=table)
+    assert found.classes is None
+    np.testing.assert_array_equal(found.y_train, X[:, 1])
+
+
+def test_a_column_called_target_needs_no_name():
+    found, _ = convert(frame().drop(columns="ward").rename(columns={"ill": "Target"}))
+    assert found.classes == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "words"),
+    [
+        ({}, {}, "say which column of the table is the target"),
+        ({}, {"target": "il"}, "no column 'il'; did you mean 'ill'?"),
+        ({}, {"target": "ill", "client": "wards"}, "no column 'wards'"),
+        ({}, {"target": "ill"}, "column 'ward' holds 'w0', not numbers"),
+        ({"age": np.nan}, {"target": "ill", "client": "ward"}, "column 'age' lacks 20 values"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_one_sentence(change, arguments, words):
+    table = frame().assign(**change)
+    assert words in one_line(DataError, lambda: from_frame(table, **arguments))
