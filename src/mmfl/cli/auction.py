@@ -99,7 +99,7 @@ def run(
         return
     share = money / table.shape[1] if kind_of(rule) in FIXED and money is not None else None
     show_outcome(outcome, _describe_rule(rule), money, share)
-    _wrote(out, figure)
+    _say_written(out, figure)
 
 
 @app.command()
@@ -169,7 +169,7 @@ def compare(
         typer.echo(dumps(data))
         return
     show_contest(comparison)
-    _wrote(out, figure)
+    _say_written(out, figure)
 
 
 @app.command()
@@ -214,7 +214,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _wrote(*paths: Path | None) -> None:
+def _say_written(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             typer.echo(f"wrote {path}")

@@ -123,7 +123,7 @@ class _EvaluationGate:
         for piece in pieces:
             told, client = piece, piece.client
             if client is not None and self.injection.misbehaves(piece.task, client, "evaluate"):
-                told = self.injection.told(piece, client)
+                told = self.injection.report(piece, client)
             valid = self._check(told)
             if told is not piece and client is not None:
                 at = self._address(piece.task, client)

@@ -22,7 +22,7 @@ from mmfl.config import short
 from mmfl.errors import InputError
 from mmfl.market.ranking import rank_columns
 
-__all__ = ["SLACK", "Bids", "at_most", "positive"]
+__all__ = ["SLACK", "Bids", "at_most", "check_positive"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -134,7 +134,7 @@ def at_most(amount: float) -> float:
     return min(amount * (1 + SLACK), sys.float_info.max)
 
 
-def positive(value: object, name: str) -> float:
+def check_positive(value: object, name: str) -> float:
     """A finite number above 0, or a sentence that says what was wrong with it."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, got {short(value)}")

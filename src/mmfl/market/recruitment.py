@@ -20,7 +20,7 @@ __all__ = [
     "Recruitment",
     "Stop",
     "has_budget",
-    "recruited",
+    "recruit_cheapest",
     "replace_budget",
 ]
 
@@ -121,7 +121,7 @@ def replace_budget(mechanism: Mechanism, budget: float) -> Mechanism:
     return changed
 
 
-def recruited(
+def recruit_cheapest(
     bids: Bids,
     counts: npt.ArrayLike,
     price: Sequence[float | None] | None,

@@ -25,10 +25,10 @@ __all__ = [
     "DATABASE",
     "DatabaseFiles",
     "close_database",
+    "explain_errors",
     "open_for_reading",
     "open_for_writing",
     "transaction",
-    "trouble",
     "wait_for_lock",
 ]
 
@@ -177,7 +177,7 @@ def wait_for_lock(act: Callable[[], T]) -> T:
 
 
 @contextmanager
-def trouble(doing: str, folder: Path) -> Iterator[None]:
+def explain_errors(doing: str, folder: Path) -> Iterator[None]:
     """What goes wrong with files or the database in this block is one sentence."""
     try:
         yield

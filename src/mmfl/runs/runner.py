@@ -130,7 +130,7 @@ class StoredRounds(Rounds):
             else:
                 store = self._create(ready, wanted, resume=resume)
             stack.enter_context(closing(store))
-            with _status_noted(store):
+            with _note_status(store):
                 store.note(seconds_setup=repr(calls.perf_counter() - start))
                 self.after = state.round
                 yield from self._play(ready, store, state)
@@ -144,7 +144,7 @@ class StoredRounds(Rounds):
             yield cast(Any, None)  # to `start`
             for state, record in play(ready, after):
                 store.add(state, record)
-                saving.stored(state)
+                saving.take(state)
                 yield state, record
             saving.finish()
             store.save_models(state.params)
@@ -225,7 +225,7 @@ class _Saving:
         self._checked: set[tuple[str, str]] = set()
         self._seconds = float(store.meta().get("seconds_checkpoints", "0"))
 
-    def stored(self, state: State) -> None:
+    def take(self, state: State) -> None:
         """A round was stored; save it, if it is time."""
         self._last = state
         self._check(state)
@@ -256,7 +256,7 @@ class _Saving:
         self._checkpoints.save(self._last, note)
         self._saved = self._last.round
         self._seconds += end - start
-        self._schedule.saved(self._saved, start, end)
+        self._schedule.note_saved(self._saved, start, end)
 
     def save_or_warn(self) -> None:
         """Save the last state; a failure is a warning, for the run ends anyway."""
@@ -274,7 +274,7 @@ class _Saving:
 
 
 @contextmanager
-def _status_noted(store: RunStore) -> Iterator[None]:
+def _note_status(store: RunStore) -> Iterator[None]:
     """However the run ends, its directory says how; the error that ended it is the one raised."""
     status = "failed"
     try:

@@ -20,7 +20,7 @@ from mmfl.data import Arrays, Augment, Normalize
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 
-__all__ = ["Inputs", "bears_channels_last"]
+__all__ = ["Inputs", "supports_channels_last"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -126,7 +126,7 @@ class Inputs:
         return x if self._channels_last else x.clone(memory_format=torch.contiguous_format)
 
 
-def bears_channels_last(module: nn.Module) -> bool:
+def supports_channels_last(module: nn.Module) -> bool:
     """Whether torch can train a network on images that lie channels last.
 
     With strided 1 x 1 convolutions of fewer than 8 channels it cannot: their weight gradient writes

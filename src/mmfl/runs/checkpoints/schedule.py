@@ -33,6 +33,6 @@ class CheckpointSchedule:
         wanted = SECONDS if settings.seconds is None else settings.seconds
         return now - self._time >= max(wanted, PATIENCE * self._cost)
 
-    def saved(self, round: int, start: float, end: float) -> None:  # noqa: A002
+    def note_saved(self, round: int, start: float, end: float) -> None:  # noqa: A002
         """A checkpoint was written in that time."""
         self._round, self._time, self._cost = round, end, end - start

@@ -43,7 +43,7 @@ from mmfl.system.files import (
 )
 from mmfl.system.user_code import pass_on
 
-__all__ = ["CheckpointStore", "Found", "round_of"]
+__all__ = ["CheckpointStore", "SearchResult", "round_of"]
 
 FORMAT = 1
 DIGITS = 16
@@ -56,7 +56,7 @@ _HEAD = 1 << 26
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """A checkpoint that was looked for.
 
     Attributes:
@@ -125,7 +125,7 @@ class CheckpointStore:
 
     def newest(
         self, *, noted: str = "", fits: Callable[[State], str | None] = lambda state: None
-    ) -> Found:
+    ) -> SearchResult:
         """The newest checkpoint that is whole.
 
         Args:
@@ -141,9 +141,9 @@ class CheckpointStore:
                 continue
             complaint = fits(state)
             if complaint is None:
-                return Found(state, name, damaged)
+                return SearchResult(state, name, damaged)
             damaged[name] = f"checkpoint {name!r} {complaint}"
-        return Found(None, "", damaged)
+        return SearchResult(None, "", damaged)
 
     def load(self, name: str) -> State:
         """A checkpoint by its file's name; one sentence if anything about it is not as written."""
@@ -214,7 +214,7 @@ class CheckpointStore:
                 return signature is not None
             if self._whole.get(name) == signature:
                 return True
-            size = _said_size(self.folder / name)
+            size = _claimed_size(self.folder / name)
             return hash_file(self.folder / name, limit=size).startswith(digits)
         except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return False
@@ -288,7 +288,7 @@ def _digits(name: str) -> str | None:
     return None if found is None else found[1]
 
 
-def _said_size(path: Path) -> int:
+def _claimed_size(path: Path) -> int:
     """How large a file may be, by its own head: what is larger is not read to its end."""
     if path.suffix == ".json":
         return _DOCUMENT
