@@ -159,7 +159,7 @@ def first_fault(assignments: Assignments, view: View) -> str | None:
     """
     clients, tasks, p = assignments.clients, assignments.tasks, assignments.probabilities
     if not clients.shape == tasks.shape == p.shape or clients.ndim != 1:
-        return "clients, tasks and probabilities must be vectors of one length"
+        return "clients, tasks and probabilities must be vectors of the same length"
     if clients.dtype.kind not in "iu" or tasks.dtype.kind not in "iu":
         return "clients and tasks must be whole numbers"
     if len(clients) == 0:

@@ -178,7 +178,7 @@ def contenders(
     found: dict[str, Mechanism] = {}
     for place, kind in enumerate(wanted):
         if kind in wanted[:place]:
-            raise InputError(f"--mechanism: {kind} is named twice")
+            raise InputError(f"--mechanism: {kind} is given twice")
         if kind == "value_threshold":
             if kinds and not prices:
                 raise InputError(_MISSING["threshold"].format(kind))

@@ -145,7 +145,7 @@ class Gate:
 
 
 class FaultyGate(Gate):
-    """A gate at which things are made to go wrong.
+    """A gate that injects faults.
 
     Args:
         engine: Trains.

@@ -149,7 +149,7 @@ class _EvaluationGate:
         return not reason
 
     def close(self) -> None:
-        """Record who was asked and said nothing."""
+        """Record the clients that were asked and did not answer."""
         for task, clients in self.asked.items():
             for client in clients.tolist():
                 if (task, client) not in self.heard:

@@ -190,7 +190,7 @@ def _to_array(bids: Any) -> npt.NDArray[Any]:
             for place, row in enumerate(bids)
             if (len(row) if isinstance(row, Sequence) else None) != first
         )
-        raise InputError(f"bids must have rows of one length; row {place} differs from row 0")
+        raise InputError(f"bids must have rows of the same length; row {place} differs from row 0")
     try:
         return np.array(bids, dtype=object)
     except ValueError:

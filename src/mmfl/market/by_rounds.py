@@ -2,7 +2,7 @@
 
 Slow and plain: it reads like the pseudocode, with the lines of Algorithm 3 in the margin and the
 repairs marked. `mmfl.market.max_min_fair` is the fast version. Every number is a rational, so no
-decision hangs on rounding; the one tolerance, the budget's, is the specification's.
+decision depends on rounding; the one tolerance, the budget's, is the specification's.
 """
 
 from __future__ import annotations

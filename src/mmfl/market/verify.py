@@ -2,7 +2,7 @@
 
 `is_...` answers yes or no; the `..._violation` of the same name says in one sentence where the
 property is broken first, or None. They look at the outcome alone and share no code with the
-auctions, so they also judge outcomes that were made elsewhere.
+auctions, so they can also check outcomes from elsewhere.
 """
 
 from __future__ import annotations

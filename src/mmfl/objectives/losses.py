@@ -162,13 +162,13 @@ def find_misfit(loss: Loss, data: Arrays) -> str | None:
 
 
 def check_one_number_each(value: Tensor, examples: int, function: OwnFunction) -> Tensor:
-    """A user's function must give a mean or a vector."""
+    """Refuse what a user's function returns unless it is a mean or a vector."""
     from torch import Tensor
 
     if not isinstance(value, Tensor) or tuple(value.shape) not in ((), (examples,)):
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise InputError(
-            f"{function.path!r} must give one number or one per example ({examples}), got {got}"
+            f"{function.path!r} must return one number or one per example ({examples}), got {got}"
         )
     return value
 

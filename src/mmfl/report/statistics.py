@@ -165,7 +165,7 @@ class Spread:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Exactly rounded, so that the order of the values changes no bit."""
+    """Exactly rounded, so that the order of the values does not matter."""
     known = [value for value in values if not math.isnan(value)]
     if not all(map(math.isfinite, known)):  # a model that diverged
         return Spread(sum(known) / len(known), math.nan, len(known))
@@ -274,7 +274,7 @@ def compare_variants(first: Variant, other: Variant, quantity: Quantity) -> Pair
 
 
 def refuse_other_tasks(variants: Sequence[Variant]) -> None:
-    """Refuse variants that cannot stand in one table."""
+    """Refuse variants with other tasks: they cannot be in one table."""
     if not variants:
         raise InputError("a comparison needs at least one variant, got none")
     names = [variant.name for variant in variants]

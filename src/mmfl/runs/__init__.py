@@ -1,4 +1,4 @@
-"""Run directories: written, read, and compared."""
+"""Run directories: writing, reading and comparing them."""
 
 from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.auction import StoredRecruitment

@@ -48,7 +48,7 @@ __all__ = ["ResumableRun", "clear_unfinished", "find_mismatch", "find_resumable"
 
 @dataclass(frozen=True, eq=False)
 class ResumableRun:
-    """A run that was begun before; this process alone may write into its directory.
+    """A run that was started earlier; only this process may write into its directory.
 
     Attributes:
         folder: Its directory.
@@ -64,7 +64,7 @@ class ResumableRun:
     _lease: Lease
 
     def close(self) -> None:
-        """Let others have the directory."""
+        """Release the directory."""
         self._lease.close()
 
     def resume(self, engine: Engine, first: State) -> tuple[RunStore, State]:
@@ -132,7 +132,7 @@ class ResumableRun:
 
 
 def find_mismatch(store: RunStore, state: State) -> str | None:
-    """Why a state is not one of a run's, whose last rounds may have been lost in a power cut."""
+    """Why a state is not one of this run, whose last rounds a power cut may have lost."""
     told = store.rows("SELECT chain FROM round WHERE round = ?", state.round)
     count = store.rows("SELECT count(*) FROM round WHERE round <= ?", state.round)
     if not told or count[0][0] != state.round:

@@ -136,7 +136,7 @@ class StoredRounds(Rounds):
                 yield from self._play(ready, store, state)
 
     def _play(self, ready: Setup, store: RunStore, after: State) -> Steps:
-        """The rounds to come; however this ends, the run can be resumed from there."""
+        """Play the rounds that are left; however this ends, the run can be resumed."""
         auction = _Auction(ready)
         state, saving = after, _Saving(store, ready.experiment.checkpoints, after)
         try:
@@ -159,14 +159,14 @@ class StoredRounds(Rounds):
             raise
 
     def _follow(self) -> None:
-        """If the current folder has changed, the path as it was given means another place."""
+        """Use the absolute path if the current folder has changed."""
         with suppress(OSError):  # the current folder may be gone
             if self.folder.absolute() == self._place:
                 return
         self.folder = self._place
 
     def _create(self, ready: Setup, wanted: Path | None, *, resume: bool) -> RunStore:
-        """The store; if another process took the number meanwhile, under the next one."""
+        """Create the store; if another process took the folder's number, use the next one."""
         experiment, lost = ready.experiment, 0
         while True:
             try:
@@ -226,7 +226,7 @@ class _Saving:
         self._seconds = float(store.meta().get("seconds_checkpoints", "0"))
 
     def take(self, state: State) -> None:
-        """A round was stored; save it, if it is time."""
+        """Take the state of a stored round, and save it if a checkpoint is due."""
         self._last = state
         self._check(state)
         if self._schedule.due(state.round, calls.perf_counter()):
@@ -241,7 +241,7 @@ class _Saving:
                 check_state(value, key[0])
 
     def save(self) -> None:
-        """Save the last state that was stored, unless it is saved."""
+        """Save the last stored state, unless it has been saved."""
         if self._last.round == self._saved or not self._keep:
             return
         self._store.check_owner()
@@ -275,7 +275,7 @@ class _Saving:
 
 @contextmanager
 def _note_status(store: RunStore) -> Iterator[None]:
-    """However the run ends, its directory says how; the error that ended it is the one raised."""
+    """Store how the run ends; the error that ended it is the one that is raised."""
     status = "failed"
     try:
         yield

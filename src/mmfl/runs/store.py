@@ -99,7 +99,7 @@ class RunStore:
         data: Mapping[str, str] | None = None,
         numerics: Mapping[str, str] | None = None,
     ) -> RunStore:
-        """Begin a run's directory; of several processes that want the same one, one gets it.
+        """Start a run's directory; of several processes that want the same one, one gets it.
 
         Args:
             folder: The directory.
@@ -161,7 +161,7 @@ class RunStore:
             return cls(folder, open_for_writing(folder), lease)
 
     def sign(self, rounds: int) -> None:
-        """Say which process is about to run it; from here on the tables outlast a power cut."""
+        """Record which process runs it; from here on the tables survive a power cut."""
         owner = {} if self._lease is None else {"owner": self._lease.token}
         self.note_durably(format=FORMAT, status="running", rounds=str(rounds), **owner)
         self._signed = True
@@ -224,7 +224,7 @@ class RunStore:
             set_meta(database, **values)
 
     def note_durably(self, **values: str) -> None:
-        """Set entries of `meta`; these, and all that was written before, outlast a power cut."""
+        """Set entries of `meta`; these, and all that was written before, survive a power cut."""
         with self._durably():
             self.note(**values)
 
@@ -367,7 +367,7 @@ class RunStore:
                 self._files.check()
 
     def close(self) -> None:
-        """Close the database, and let others have the folder."""
+        """Close the database and release the folder."""
         try:
             close_database(self._connection, inherited=self.inherited)
         finally:
@@ -376,7 +376,7 @@ class RunStore:
 
     @contextmanager
     def _durably(self) -> Iterator[None]:
-        """What is written in this block, and before it, outlasts a power cut."""
+        """Make what is written in this block, and before it, survive a power cut."""
         with explain_errors("write", self.folder):
             calls.execute(self._database, "PRAGMA synchronous = FULL")
         yield

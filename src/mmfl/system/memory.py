@@ -1,7 +1,8 @@
 """How much memory there is, and one sentence before something starts that needs more.
 
-An estimate is from below: what is certainly needed, and no more. So nothing is refused that could
-have worked, and what is not refused may still run out of memory; then that is one sentence, too.
+An estimate is a lower bound: what is certainly needed, and no more. So nothing is refused that
+could have worked. What is not refused may still run out of memory, which is then reported in one
+sentence, too.
 """
 
 from __future__ import annotations

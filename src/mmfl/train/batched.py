@@ -4,9 +4,10 @@ A step of a small network takes less time than telling torch about it. So there 
 (z_l = a_l W_l' + b_l, a_{l+1} = max(z_l, 0), and backwards), and the clients of a chunk take their
 steps together: all but the products themselves is done for all of them in one call.
 
-What a client gets does not depend on its company, to the bit: each product is the client's own, on
-memory that is aligned alike for all (the bits of a product depend on that), and a batch that is not
-full is filled up with examples of weight zero to a size that the client's own data decides.
+A client's result does not depend on the other clients, to the bit: each product is the client's
+own, on memory that is aligned alike for all (the bits of a product depend on that), and a batch
+that is not full is filled up with examples of weight zero to a size that the client's own data
+decides.
 """
 
 from __future__ import annotations

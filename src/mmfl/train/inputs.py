@@ -1,6 +1,6 @@
 """From rows of a data set to tensors: augmented, scaled, in the layout that is fast.
 
-Images are given channels last in memory (their shape is N x C x H x W as ever): on the processors
+Images are given channels last in memory (their shape is N x C x H x W as usual): on the processors
 tried, training a small CNN is half as fast again and evaluating it twice as fast.
 """
 

@@ -1,4 +1,4 @@
-"""Local training as a plain loop: Algorithm 1, lines 8-9. All other kernels are measured on it.
+"""Local training as a plain loop: Algorithm 1, lines 8-9. All other kernels are compared with it.
 
 The optimiser is SGD as torch has it, new for every turn, as in the authors' code. The kernel "fast"
 is the same loop with an optimiser that updates all weights in one pass, over shards that are scaled

@@ -124,7 +124,8 @@ def function_of(mechanism: Rule) -> Callable[[Bids], Recruitment]:
     """The mechanism as a function from bids to a `Recruitment`."""
     found = getattr(mechanism, "recruit", mechanism)
     if not callable(found):
-        raise InputError(f"a mechanism has `recruit` or is a function, got {short(mechanism)}")
+        rule = "a mechanism must have a `recruit` method or be a function"
+        raise InputError(f"{rule}, got {short(mechanism)}")
     return found
 
 

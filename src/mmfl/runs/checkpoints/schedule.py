@@ -14,7 +14,7 @@ PATIENCE = 20.0
 
 
 class CheckpointSchedule:
-    """Says when, from the rounds and times that it is given."""
+    """Decides when a checkpoint is due, from rounds and times."""
 
     def __init__(self, settings: Checkpoints, *, round: int, now: float) -> None:  # noqa: A002
         """It starts counting now, after this round."""

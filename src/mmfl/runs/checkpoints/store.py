@@ -57,7 +57,7 @@ _HEAD = 1 << 26
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A checkpoint that was looked for.
+    """The result of a search for a checkpoint.
 
     Attributes:
         state: None if there is none that is whole.
@@ -130,7 +130,7 @@ class CheckpointStore:
 
         Args:
             noted: The name of one that must be there.
-            fits: What speaks against a state, as a clause; None if nothing does.
+            fits: Says why a state does not fit, as a clause; None if it fits.
         """
         damaged = {}
         for name in sorted({*self.names(), *([noted] if noted else [])}, key=_age, reverse=True):
@@ -155,7 +155,7 @@ class CheckpointStore:
                 raise ValueError("it names two rounds")
         except StoreError as error:
             raise StoreError(f"checkpoint {name!r} {error}") from None
-        except Exception as error:  # what is whole and nonsense was made by hand
+        except Exception as error:  # an intact file without sense was made by hand
             pass_on(error)
             said = f"{type(error).__name__}: {error}"
             raise StoreError(f"checkpoint {name!r} is malformed ({said})") from None
@@ -289,7 +289,7 @@ def _digits(name: str) -> str | None:
 
 
 def _claimed_size(path: Path) -> int:
-    """How large a file may be, by its own head: what is larger is not read to its end."""
+    """How large a file may be, by its own header; a larger file is not read to its end."""
     if path.suffix == ".json":
         return _DOCUMENT
     with open_file(path) as file:
@@ -316,5 +316,5 @@ def round_of(name: str) -> int:
 
 
 def _age(name: str) -> tuple[int, str]:
-    """Something that is larger for later rounds."""
+    """A sort key that grows with the round."""
     return round_of(name), name
