@@ -72,7 +72,7 @@ def tensors(update: ClientUpdate) -> dict[str, Any]:
     return {name: tensor.copy() for name, tensor in update.delta.items()}
 
 
-def changed(change: Callable[[dict[str, Any]], Any]) -> Reply:
+def change_tensors(change: Callable[[dict[str, Any]], Any]) -> Reply:
     """A reply whose tensors are changed in place, or replaced."""
 
     def reply(update: ClientUpdate, first: ClientUpdate) -> ClientUpdate:
@@ -85,7 +85,7 @@ def changed(change: Callable[[dict[str, Any]], Any]) -> Reply:
 
 def each(rule: Callable[[Any], Any]) -> Reply:
     """A reply all of whose tensors are changed."""
-    return changed(lambda found: {name: rule(tensor) for name, tensor in found.items()})
+    return change_tensors(lambda found: {name: rule(tensor) for name, tensor in found.items()})
 
 
 def one(rule: Callable[[Any], Any]) -> Reply:
@@ -95,7 +95,7 @@ def one(rule: Callable[[Any], Any]) -> Reply:
         name = max(found, key=lambda name: found[name].size)
         found[name] = rule(found[name])
 
-    return changed(change)
+    return change_tensors(change)
 
 
 def claims(**fields: Any) -> Reply:
@@ -103,7 +103,7 @@ def claims(**fields: Any) -> Reply:
     return lambda update, first: dataclasses.replace(update, **fields)
 
 
-def spoilt(value: float) -> Reply:
+def spoil(value: float) -> Reply:
     """A reply with one number that is none."""
 
     def rule(tensor: Any) -> Any:
@@ -113,7 +113,7 @@ def spoilt(value: float) -> Reply:
     return one(rule)
 
 
-def replayed(update: ClientUpdate, first: ClientUpdate) -> ClientUpdate:
+def replay(update: ClientUpdate, first: ClientUpdate) -> ClientUpdate:
     """The first round's content under today's address: nothing tells it from a small update."""
     return dataclasses.replace(update, delta=tensors(first))
 
@@ -129,14 +129,14 @@ KINDS: dict[str, Reply] = {
     "dropout": lambda update, first: ClientFailure(update.address, "raised", "ValueError: no"),
     "never answers": lambda update, first: ClientFailure(update.address, "timeout", "no answer"),
     "too slow": lambda update, first: ClientFailure(update.address, "timeout", "no answer yet"),
-    "NaN update": spoilt(math.nan),
-    "Inf update": spoilt(math.inf),
+    "NaN update": spoil(math.nan),
+    "Inf update": spoil(math.inf),
     "wrong shape": one(lambda tensor: np.vstack([tensor, tensor[:1]])),
     "wrong shape (transposed)": one(lambda tensor: np.ascontiguousarray(tensor.T)),
     "wrong shape (one row, arrives last)": one(lambda tensor: tensor[:1]),
     "wrong shape (one row, arrives first)": one(lambda tensor: tensor[:1]),
-    "missing tensor": changed(lambda found: dict([*found.items()][1:])),
-    "extra tensor": changed(lambda found: {**found, "more": np.zeros(3, np.float32)}),
+    "missing tensor": change_tensors(lambda found: dict([*found.items()][1:])),
+    "extra tensor": change_tensors(lambda found: {**found, "more": np.zeros(3, np.float32)}),
     "absurd weight (10**12)": claims(examples=10**12),
     "absurd weight (10**12, sign-flipped)": flipped_and_heavy,
     "absurd weight (0)": claims(examples=0),
@@ -148,19 +148,23 @@ KINDS: dict[str, Reply] = {
     "absurd weight (missing)": claims(examples=None),
     "scaled update": each(lambda tensor: tensor * np.float32(1e6)),
     "sign-flipped": each(np.negative),
-    "replay": replayed,
+    "replay": replay,
     "replay (addressed to the earlier message)": lambda update, first: (
         first if first.address != update.address else update
     ),
-    "reply for another model": changed(lambda found: {"conv.weight": np.ones(9, np.float32)}),
+    "reply for another model": change_tensors(
+        lambda found: {"conv.weight": np.ones(9, np.float32)}
+    ),
     "false reported loss (NaN)": claims(loss_before=math.nan, loss_after=math.nan),
     "false reported loss (1e9)": claims(loss_before=1e9, loss_after=1e9),
     "wrong dtype (float64)": each(lambda tensor: tensor.astype(np.float64)),
     "wrong dtype (int)": each(lambda tensor: (tensor * 1000).astype(np.int64)),
     "wrong dtype (text)": each(lambda tensor: tensor.astype("U32")),
     "malformed content (no arrays record)": claims(delta=None),
-    "malformed content (two arrays records)": changed(lambda found: [found, found]),
-    "malformed content (arrays under an unknown key)": changed(lambda found: {"arrays": found}),
+    "malformed content (two arrays records)": change_tensors(lambda found: [found, found]),
+    "malformed content (arrays under an unknown key)": change_tensors(
+        lambda found: {"arrays": found}
+    ),
     "malformed content (no metrics record)": claims(loss_before=None, loss_after=None),
     "malformed content (undecodable bytes)": one(lambda tensor: tensor.tobytes()[:30]),
     "malformed content (no message returned)": lambda update, first: None,

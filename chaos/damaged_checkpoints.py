@@ -62,7 +62,7 @@ def damage_file(paths: list[Path], how: str, where: int, bit: int) -> Path:
     return path
 
 
-def needed(folder: Path, name: str) -> list[Path]:
+def find_needed(folder: Path, name: str) -> list[Path]:
     """A checkpoint and its files."""
     entries = json.loads((folder / name).read_bytes())["files"].values()
     return [folder / name, *(folder / entry["file"] for entry in entries)]
@@ -84,7 +84,7 @@ def run(count: int, seed: int, where: Path) -> dict[str, Any]:
         shutil.copytree(where / "run", copy)
         checkpoints = CheckpointStore(copy / "checkpoints", keep=2)
         newest = checkpoints.names()[-1]
-        paths = needed(checkpoints.folder, newest)
+        paths = find_needed(checkpoints.folder, newest)
         before = [path.read_bytes() for path in paths]
         while [p.read_bytes() if p.exists() else None for p in paths] == before:
             how = generator.choice(WAYS)

@@ -45,7 +45,7 @@ from chaos import sandbox
 from chaos.directory_damage import LIES, damage
 from chaos.sandbox import How, run_forked, warm_up
 from mmfl import cli
-from mmfl.comparison.planned import Hashes, holds
+from mmfl.comparison.planned import Hashes, load_finished
 from mmfl.errors import MmflError
 from mmfl.rng import stream
 from mmfl.runs import stored_rounds
@@ -280,7 +280,7 @@ def case(
         "status": ask(_command("status", str(folder))),
         "verify": ask(_command("verify", str(folder))),
         "load": ask(_python(lambda: _results(folder))),
-        "keep": ask(_python(lambda: holds(folder, experiment, Hashes(None)))),
+        "keep": ask(_python(lambda: load_finished(folder, experiment, Hashes(None)))),
     }
     if resume and number % RESUMED == 0:
         words = ("run", str(bases.experiment), "--out", str(folder), "--resume", "-q", "--json")

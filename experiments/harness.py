@@ -13,7 +13,7 @@ from mmfl import Run
 from mmfl.comparison import Comparison
 from mmfl.runs import RunStore
 
-__all__ = ["HOUSE", "arguments", "date_and_machine", "recorded_by", "run_missing"]
+__all__ = ["HOUSE", "arguments", "date_and_machine", "describe_recording", "run_missing"]
 
 HOUSE = Path(__file__).resolve().parent.parent
 
@@ -36,7 +36,7 @@ def run_missing(comparison: Comparison) -> dict[str, dict[int, Run]]:
     return comparison.results()
 
 
-def recorded_by(run: Run) -> str:
+def describe_recording(run: Run) -> str:
     """When and on what a run was made."""
     with closing(RunStore.open(run.folder)) as store:
         return date_and_machine(store.environment())

@@ -45,7 +45,7 @@ def stepper(workload: Workload, *, compiled: bool) -> Callable[[], float]:
     return step
 
 
-def timed(step: Callable[[], float], times: int = 1) -> float:
+def time_step(step: Callable[[], float], times: int = 1) -> float:
     """Seconds of a step."""
     start = time.perf_counter()
     for _ in range(times):
@@ -57,9 +57,9 @@ def measure(workload: Workload, repeats: int) -> dict[str, Any]:
     """Seconds of a step, eager and compiled, in turn; and of the first compiled one."""
     eager, compiled = (stepper(workload, compiled=c) for c in (False, True))
     eager()
-    first = timed(compiled)
+    first = time_step(compiled)
     compiled()
-    pairs = [(timed(eager, STEPS), timed(compiled, STEPS)) for _ in range(repeats)]
+    pairs = [(time_step(eager, STEPS), time_step(compiled, STEPS)) for _ in range(repeats)]
     return {
         "compiling": first,
         "eager step": median(one for one, _ in pairs),

@@ -53,12 +53,12 @@ def processor_time(pid: str) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def reserved(fd: int) -> float:
+def measure_reserved(fd: int) -> float:
     """Megabytes that a file occupies."""
     return os.fstat(fd).st_blocks * 512 / 1e6
 
 
-def written(pid: str) -> float:
+def measure_written(pid: str) -> float:
     """Megabytes that a process has caused to be written to disks."""
     lines = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     return int(lines["write_bytes"]) / 1e6
@@ -92,9 +92,9 @@ def main() -> None:
                     "aggregate": record.seconds_aggregate,
                     "coordinator_cpu": now[0] - before[0],
                     "workers_cpu": sum(now[1:]) - sum(before[1:]),
-                    "slots_mb": sum(reserved(fd) for fd in engine._slots.files),
-                    "slots_on_disk_mb": reserved(engine._slots.files[0]),
-                    "written_mb": sum(map(written, processes)),
+                    "slots_mb": sum(measure_reserved(fd) for fd in engine._slots.files),
+                    "slots_on_disk_mb": measure_reserved(engine._slots.files[0]),
+                    "written_mb": sum(map(measure_written, processes)),
                 }
             )
             before = now

@@ -90,7 +90,7 @@ def rate(found: Found) -> float:
     return float(found[per] / statistics.median(found["rounds"]))
 
 
-def measured(workload: str, args: argparse.Namespace, data: Path) -> Found:
+def measure_all(workload: str, args: argparse.Namespace, data: Path) -> Found:
     """All contenders on a workload, repeat after repeat."""
     todo = contenders(workload, args.rounds)
     rows: dict[str, list[Found]] = {contender.name: [] for contender in todo}
@@ -192,7 +192,7 @@ def main() -> None:
             if letter == "F":
                 results[letter] = first_round(args, folder / "digits.npz", folder)
             else:
-                results[letter] = measured(letter, args, folder / "digits.npz")
+                results[letter] = measure_all(letter, args, folder / "digits.npz")
             head = machine("make bench-speed", "mmfl", "torch", "numpy")
             save(head | {"repeats": args.repeats, "workloads": results}, args.out)
 

@@ -39,7 +39,7 @@ partition = { kind = "iid", points = 40 }
 SEEDS = {"first run": "0-1", "small": "0-7"}
 
 
-def measured(config: Path, seeds: str, jobs: str, out: Path) -> tuple[float, float]:
+def measure(config: Path, seeds: str, jobs: str, out: Path) -> tuple[float, float]:
     """Seconds of the whole command, and how many cores it used on the average."""
     command = [
         str(Path(sys.executable).with_name("mmfl")),
@@ -80,7 +80,7 @@ def main() -> None:
             pairs = []
             for repeat in range(given.repeats):
                 found = [
-                    measured(config, SEEDS[sweep], jobs, folder / f"{sweep}-{repeat}-{jobs}")
+                    measure(config, SEEDS[sweep], jobs, folder / f"{sweep}-{repeat}-{jobs}")
                     for jobs in ("1", "auto")
                 ]
                 pairs.append(found)

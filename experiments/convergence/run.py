@@ -33,8 +33,8 @@ from mmfl.convergence import (
     Sample,
     Setting,
     Trajectory,
-    collect_courses,
-    walk,
+    collect_trajectories,
+    trace_run,
 )
 from mmfl.report.figures import Panel, save_bounds
 from mmfl.rng import stream
@@ -141,8 +141,8 @@ def run(settings: Mapping[str, Setting], seeds: Sequence[int], workers: int) -> 
         for name, setting in settings.items():
             started = time.perf_counter()
             own = [seed + 1000 * k for k in range(REPEATED.get(name, 1)) for seed in seeds]
-            walks: list[dict[str, RunTrace]] = list(pool.map(walk, [setting] * len(own), own))
-            found[name] = collect_courses(setting, walks)
+            traces: list[dict[str, RunTrace]] = list(pool.map(trace_run, [setting] * len(own), own))
+            found[name] = collect_trajectories(setting, traces)
             sys.stderr.write(f"{name}: {time.perf_counter() - started:.0f} s\n")
     return found
 
@@ -192,9 +192,9 @@ def numbers(setting: Setting, task: str, course: Trajectory) -> dict[str, Any]:
         "batch_size": None if setting.batch_size == WHOLE else setting.batch_size,
         "sizes": setting.tasks[task].sizes.tolist(),
         "exact": course.exact,
-        "seeds": len(course.walks),
+        "seeds": len(course.traces),
         "T": course.T,
-        "rounds": [one.rounds for one in course.walks],
+        "rounds": [one.rounds for one in course.traces],
         "clients": course.clients,
         "idle": course.idle,
         "drift_share": drift(course),

@@ -135,7 +135,7 @@ def table(five: Outcomes, twenty: Outcomes, spec: bool) -> list[str]:
     return lines
 
 
-def against_spec(twenty: Outcomes) -> str:
+def compare_with_spec(twenty: Outcomes) -> str:
     """How far the specification's means of five seeds are from ours, in standard errors."""
     scores = []
     for budget, line in SPEC.items():
@@ -312,7 +312,7 @@ def write_takeup(runs: Runs, made: dict[str, str], out: Path) -> None:
         text += [f"![20 seeds]({key}-20.png)", ""]
         text += [*table(runs[key, 5], runs[key, 20], spec=key == "mu05"), ""]
         if key == "mu05":
-            text += [against_spec(runs[key, 20]), ""]
+            text += [compare_with_spec(runs[key, 20]), ""]
         (out / f"{key}.json").write_text(runs[key, 20].compact(made))
     (out / "table.md").write_text("\n".join(text))
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.harness import arguments, recorded_by, run_missing
+from experiments.harness import arguments, describe_recording, run_missing
 from mmfl import Experiment, Run
 from mmfl.aggregate import AGGREGATORS
 from mmfl.allocate import ALLOCATORS
@@ -122,7 +122,7 @@ def pairs(variants: Sequence[Variant]) -> Iterator[tuple[Variant, Variant]]:
     return zip(variants[::2], variants[1::2], strict=True)
 
 
-def about_dropouts(found: Found, variants: list[Variant], base: Experiment) -> Iterator[str]:
+def describe_dropouts(found: Found, variants: list[Variant], base: Experiment) -> Iterator[str]:
     """The tables of `dropouts`."""
     assert base.faults is not None
     yield "## Results\n"
@@ -144,7 +144,7 @@ def about_dropouts(found: Found, variants: list[Variant], base: Experiment) -> I
         yield f"| {failing.name} | {' | '.join(cells)} | {most:g} / {base.faults.deadline:g} |"
 
 
-def about_attacks(found: Found, variants: list[Variant], base: Experiment) -> Iterator[str]:
+def describe_attacks(found: Found, variants: list[Variant], base: Experiment) -> Iterator[str]:
     """The tables of `attacks`."""
     share = 1 / EVERY
     yield (
@@ -197,8 +197,8 @@ def _of_run(run: Told) -> dict[str, Any]:
 
 
 STUDIES = {
-    "dropouts": ("Dropouts and stragglers", dropouts, about_dropouts),
-    "attacks": ("An attack on one of three models", attacks, about_attacks),
+    "dropouts": ("Dropouts and stragglers", dropouts, describe_dropouts),
+    "attacks": ("An attack on one of three models", attacks, describe_attacks),
 }
 
 
@@ -231,7 +231,7 @@ def compare(study: str, base: Experiment, seeds: str, folder: Path, out: Path) -
         for name, runs in found.items()
     ]
     out.mkdir(parents=True, exist_ok=True)
-    where = next(recorded_by(run) for runs in results.values() for run in runs.values())
+    where = next(describe_recording(run) for runs in results.values() for run in runs.values())
     seeds = f"seed{'s' if len(variants[0].seeds) > 1 else ''} {seeds}, {base.rounds} rounds"
     command = f"python -m experiments.faults.run {study}"
     text = [f"# {title}\n", f"`{command}`, {seeds}; {where}.\n"]

@@ -120,7 +120,7 @@ SPECIFIED = {
 }
 
 
-def measured(job: tuple[str, Column, int]) -> Manipulability:
+def measure_cell(job: tuple[str, Column, int]) -> Manipulability:
     """One cell of the first table."""
     name, column, seed = job
     return manipulability(
@@ -128,13 +128,13 @@ def measured(job: tuple[str, Column, int]) -> Manipulability:
     )
 
 
-def marked_up(job: tuple[str, Column, int]) -> MarkUps:
+def measure_markups(job: tuple[str, Column, int]) -> MarkUps:
     """One cell of the second table."""
     name, column, seed = job
     return mark_ups(MECHANISMS[name], column.sampler, seed=seed, **column.counts)
 
 
-def by_formula(column: Column, seed: int) -> str:
+def compute_by_formula(column: Column, seed: int) -> str:
     """A cell of Max-Min critical int without a search: who wins a task gains theta_s - price_s."""
     mechanism, pairs, touched = MaxMinFair(1.0, fractional=False), 0, 0
     gains: list[float] = []
@@ -167,8 +167,8 @@ def main() -> None:
         for some in (COLUMNS, BLIND)
     )
     with ProcessPoolExecutor(given.workers) as pool:
-        first = _table(pool.map, measured, columns, given.seed)
-        second = _table(pool.map, marked_up, blind, given.seed)
+        first = _table(pool.map, measure_cell, columns, given.seed)
+        second = _table(pool.map, measure_markups, blind, given.seed)
     given.out.mkdir(parents=True, exist_ok=True)
     data = {
         "seed": given.seed,
@@ -223,7 +223,7 @@ def _text(
             for column, said in zip(columns, SPECIFIED[name], strict=True)
         ]
         yield f"| {name} | " + " | ".join(cells) + " |"
-    cells = [by_formula(column, seed) for column in columns]
+    cells = [compute_by_formula(column, seed) for column in columns]
     yield f"| Max-Min critical int by formula, {FORMULA} instances | " + " | ".join(cells) + " |"
     yield "\n## What a lie does to the min take-up\n"
     yield (

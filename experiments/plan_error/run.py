@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import mmfl
-from experiments.harness import HOUSE, arguments, recorded_by, run_missing
+from experiments.harness import HOUSE, arguments, describe_recording, run_missing
 from experiments.plan_error.tables import (
     BETAS,
     CROWD_BETAS,
@@ -90,7 +90,7 @@ class Seen:
     rounds: float
 
 
-def seen(run: Run, experiment: Experiment) -> dict[str, Seen]:
+def summarize_run(run: Run, experiment: Experiment) -> dict[str, Seen]:
     """What a run did, by task."""
     histories = histories_in(run.folder, experiment.resolved())
     turns = sum(int(h.clients.sum()) for h in histories.values())
@@ -149,7 +149,7 @@ def run_all(given: argparse.Namespace) -> tuple[dict[str, dict[Cell, dict[int, R
         for rate in CROWDS
     }
     runs = _done(crowds, CROWD_SEEDS, given.runs / "crowds")
-    where = recorded_by(next(iter(runs.values()))[CROWD_SEEDS[0]])
+    where = describe_recording(next(iter(runs.values()))[CROWD_SEEDS[0]])
     return found, given.runs / "crowds", where
 
 
@@ -193,7 +193,7 @@ def main() -> None:
     for study in STUDIES:
         runs = found[study.name]
         observed = {
-            cell: {seed: seen(run, study.of(cell)) for seed, run in by_seed.items()}
+            cell: {seed: summarize_run(run, study.of(cell)) for seed, run in by_seed.items()}
             for cell, by_seed in runs.items()
         }
         first = runs[study.cells[0]]

@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    os._exit(128 + number)  # nothing was begun yet: there is nothing to close
+    os._exit(128 + number)  # nothing has started yet, so there is nothing to close
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ __all__ = [
 
 
 def printable(text: str) -> str:
-    """A text in which control characters are shown, not obeyed: for whatever we did not write."""
+    """A text with control characters escaped, for text that mmfl did not write."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
@@ -62,7 +62,7 @@ class MmflError(Exception):
 
 
 def one_line(message: object) -> str:
-    """A message as one line that a terminal shows, and does not obey."""
+    """A message as one line, with control characters escaped."""
     line = " ".join(line.strip() for line in str(message).splitlines())
     return printable(re.sub(r"(\S{200})\S{100,}(\S{50})", r"\1...\2", line))
 
@@ -87,7 +87,7 @@ def describe_type(value: object) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says, as one line; the user's code may raise one that cannot say it."""
+    """The text of an exception as one line, even if printing the user's exception fails."""
     try:
         return " ".join(str(error).split())
     except KeyboardInterrupt:

@@ -36,7 +36,7 @@ def variance(values: npt.ArrayLike) -> float:
 def jain(values: npt.ArrayLike) -> float:
     """Jain's index (sum x)^2 / (S sum x^2): 1 when all are equal, 1/S when one has all.
 
-    NaN where it means nothing: for values below 0, or not finite.
+    NaN where it is undefined: for values below 0, or not finite.
     """
     x = np.asarray(values, dtype=np.float64)
     if not np.isfinite(x).all() or x.min() < 0:
@@ -50,7 +50,7 @@ def cosine_similarity(values: npt.ArrayLike) -> float:
     """The cosine between values and equal ones: 1 if all are equal, 1/sqrt(S) if one has all.
 
     The paper's measure of its second lemma (there without the constant 1/sqrt(S)); for values >= 0
-    the root of Jain's index. NaN where it means nothing: if all are 0, or one is not finite.
+    the root of Jain's index. NaN where it is undefined: if all are 0, or one is not finite.
     """
     x = np.asarray(values, dtype=np.float64)
     if not np.isfinite(x).all() or not x.any():

@@ -1,9 +1,9 @@
-"""Addressed randomness: every random number of mmfl has an address, none has a predecessor.
+"""Addressed randomness: every random number of mmfl has an address and depends on no other.
 
 `stream(seed, *path)` opens a counter-based generator (Philox 4x64) whose key is a hash of the seed
 and of a path of words and numbers, such as ``("train", 7, "fashion", 12)``. Two addresses give
 independent streams; the same address gives the same numbers on any worker, in any order, after any
-restart. Nothing in mmfl draws from a generator that something else draws from too.
+restart. No two parts of mmfl draw from the same generator.
 
 Where one number per client is needed, `Stream.at(ids)` gives each id its own number, which does
 not depend on which other ids were asked for.
@@ -64,7 +64,7 @@ class Stream(np.random.Generator):
 
 
 class _Given(ISeedSequence):
-    """A key as it is; ``Philox(key=key)`` would ask the system for entropy first, to no purpose."""
+    """A key that is used as it is; ``Philox(key=key)`` would first ask the system for entropy."""
 
     def __init__(self, key: Key) -> None:
         self._key = key

@@ -17,7 +17,7 @@ import pytest
 import mmfl
 from mmfl import Experiment
 from mmfl.comparison import Comparison, compare
-from mmfl.comparison.pool import in_order
+from mmfl.comparison.pool import order_runs
 from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning, ResourceError
 from mmfl.runs import clear_unfinished
 from mmfl.runs.directory.mark import write_mark
@@ -128,7 +128,7 @@ def test_other_numbers_are_refused(jobs):
 
 def test_of_a_seed_the_longest_are_first():
     given = {name: made(f"rounds={n}") for name, n in (("a", 1), ("b", 9), ("c", 5))}
-    order = [run.name for run in in_order(Comparison(given, [3, 1], "out").runs)]
+    order = [run.name for run in order_runs(Comparison(given, [3, 1], "out").runs)]
     assert order == [f"{name}, seed {seed}" for seed in (3, 1) for name in "bca"]
 
 

@@ -212,9 +212,9 @@ def test_no_fault_is_found_where_there_is_none(view, clients, tasks):
 @pytest.mark.parametrize(
     ("broken", "fault"),
     [
-        (answer([2, 5], [0]), "vectors of one length"),
-        (answer([2, 5], [0, 0], [0.5]), "vectors of one length"),
-        (answer([[2], [5]], [[0], [0]], [[1.0], [1.0]]), "vectors of one length"),
+        (answer([2, 5], [0]), "vectors of the same length"),
+        (answer([2, 5], [0, 0], [0.5]), "vectors of the same length"),
+        (answer([[2], [5]], [[0], [0]], [[1.0], [1.0]]), "vectors of the same length"),
         (answer([2, 5], [0.0, 0.0]), "must be whole numbers"),
         (answer([2.0, 5.0], [0, 0]), "must be whole numbers"),
         (answer([2, 4], [0, 0]), "a client that is not active"),

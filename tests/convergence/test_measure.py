@@ -14,9 +14,9 @@ from mmfl.convergence import (
     RunTrace,
     Setting,
     Trajectory,
-    collect_courses,
+    collect_trajectories,
     measure,
-    walk,
+    trace_run,
 )
 from mmfl.errors import InputError
 from support import convex
@@ -52,7 +52,7 @@ def test_logistic_tasks_train_too():
 
 
 def test_only_rounds_in_which_a_task_trained_are_counted(setting):
-    runs = walk(setting, seed=1)
+    runs = trace_run(setting, seed=1)
     with mmfl.rounds(setting.experiment(1)) as going:
         records = [pair for _, pair in zip(range(runs["mild"].rounds), going, strict=False)]
     for name, one in runs.items():
@@ -73,7 +73,7 @@ def test_only_rounds_in_which_a_task_trained_are_counted(setting):
 def test_a_walk_takes_the_steps_of_the_schedule():
     """One client with one example: w - w* is multiplied by 1 - a/(mu (t + 4 L/mu))."""
     alone = Quadratic(clients=[[[1.0, 1.0]]], start=[3.0, 2.0], curvature=[2.0, 1.0])
-    one = walk(Setting(tasks={"alone": alone}, T=20), 0)["alone"]
+    one = trace_run(Setting(tasks={"alone": alone}, T=20), 0)["alone"]
     left = np.array([2.0, 1.0])
     for t in range(20):
         left = left * (1 - np.array([2.0, 1.0]) / (t + 8.0))
@@ -120,7 +120,7 @@ def test_the_printed_bound_fails_for_one_steep_client():
     assert course.exact
     assert course.constants.sigma == pytest.approx(1.0)
     assert course.constants.offset == 4.0
-    sums = np.sqrt([walk.distance[-1] for walk in course.walks]) * 63 / 1e-3
+    sums = np.sqrt([trace.distance[-1] for trace in course.traces]) * 63 / 1e-3
     np.testing.assert_allclose(sums, np.round(sums), atol=1e-3)  # of 60 draws +-.001, and 3 w_0
     assert (np.round(sums) % 2 == 0).all()
     assert course.error.mean[-1] > 4 * course.as_printed[-1]
@@ -177,30 +177,32 @@ def test_that_counter_example_is_what_the_loop_does():
         w = client + stays(t) * (w - client)
         distance.append((w - 0.01) ** 2)
     assert {*map(tuple, chosen)} == {(0,), (1,)}
-    np.testing.assert_allclose(walk(setting, 0)["skewed"].distance, distance, rtol=1e-3, atol=1e-12)
+    np.testing.assert_allclose(
+        trace_run(setting, 0)["skewed"].distance, distance, rtol=1e-3, atol=1e-12
+    )
 
 
 def test_a_task_that_never_trains_keeps_its_start():
     rich = Quadratic(clients=[[[100.0], [-100.0]]], start=[0.0], curvature=[1.0])
     poor = Quadratic(clients=[[[1e-3], [-1e-3]]], start=[1e-3], curvature=[1.0])
     setting = Setting(tasks={"poor": poor, "rich": rich}, alpha=9.0, rounds=6)
-    runs = [walk(setting, seed) for seed in range(8)]
+    runs = [trace_run(setting, seed) for seed in range(8)]
     idle = [run for run in runs if not len(run["poor"].when)][:2]  # unless in round 1, at random
-    course = collect_courses(setting, idle)["poor"]
+    course = collect_trajectories(setting, idle)["poor"]
     assert (course.T, course.clients, course.idle) == (0, 0.0, 1.0)
     assert course.error.mean.tolist() == [poor.error(poor.first)]
     assert course.by_round.mean.tolist() == [poor.error(poor.first)] * 7
     assert len(course.corrected) == len(course.recursion) == len(course.as_printed) == 1
-    assert collect_courses(setting, idle)["rich"].idle == 0.0
+    assert collect_trajectories(setting, idle)["rich"].idle == 0.0
 
 
 def test_only_as_many_rounds_are_shown_as_every_seed_has(setting):
-    runs = [walk(setting, seed) for seed in range(2)]
-    course = collect_courses(setting, runs)["wild"]
+    runs = [trace_run(setting, seed) for seed in range(2)]
+    course = collect_trajectories(setting, runs)["wild"]
     assert course.T == setting.T < min(len(run["wild"].when) for run in runs)
     assert course.error.rows.shape == (2, setting.T + 1)
-    short = [walk(dataclasses.replace(setting, rounds=20), seed) for seed in range(2)]
-    mild = collect_courses(setting, short)["mild"]
+    short = [trace_run(dataclasses.replace(setting, rounds=20), seed) for seed in range(2)]
+    mild = collect_trajectories(setting, short)["mild"]
     assert mild.T == min(len(run["mild"].when) for run in short) < 20
     np.testing.assert_allclose(
         course.error.standard_error, np.abs(np.diff(course.error.rows, axis=0)[0]) / 2

@@ -174,7 +174,7 @@ def test_what_a_batch_keeps_of_the_variance(n, b):
 
 
 def test_a_wrong_problem_is_refused_in_one_sentence():
-    with pytest.raises(ConfigError, match="vectors of one length, got 2 and 1"):
+    with pytest.raises(ConfigError, match="vectors of the same length, got 2 and 1"):
         Quadratic(clients=[[[1.0]]], start=[0.0, 0.0], curvature=[1.0, 1.0])
     with pytest.raises(ConfigError, match="each with at least one example"):
         Quadratic(clients=[[[1.0]], []], start=[0.0], curvature=[1.0])

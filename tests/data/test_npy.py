@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from mmfl.data import Examples, FromFile, Npz
-from mmfl.data.npy import read_head
-from mmfl.data.sources import listing
+from mmfl.data.npy import read_header
+from mmfl.data.sources import list_datasets
 from mmfl.errors import DataError, MmflError, ResourceError
 from mmfl.rng import stream
 from support.helpers import one_line
@@ -51,7 +51,7 @@ def write(path: str, members: dict[str, bytes]) -> Npz:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("array", [np.zeros((3, 0, 5), "<f8"), np.array(7), np.array(["é", "b"])])
 def test_a_head_says_what_numpy_reads(array, version):
-    found = read_head(io.BytesIO(npy(array, version)))
+    found = read_header(io.BytesIO(npy(array, version)))
     assert (found.shape, found.dtype, found.bytes) == (array.shape, array.dtype, array.nbytes)
 
 
@@ -65,7 +65,7 @@ def test_an_array_that_would_inflate_is_refused(name, version, member):
     assert data.bytes_needed(None) > HUGE
     message = one_line(ResourceError, lambda: data.load(None))
     assert message.startswith("data set 'a.npz' needs about 1.0 PB; ")
-    (row,) = (row for row in listing(Path()) if row.name == "a")
+    (row,) = (row for row in list_datasets(Path()) if row.name == "a")
     assert row.licence is None
 
 
@@ -74,7 +74,7 @@ def test_every_version_is_read(version):
     held = {name: npy(np.load(io.BytesIO(content)), version) for name, content in parts().items()}
     found = write("a.npz", held | {"classes.npy": npy(["é", "b"], version)}).load(None)
     assert (found.x_train.shape, found.classes) == ((4, 2), 2)
-    (row,) = (row for row in listing(Path()) if row.name == "a")
+    (row,) = (row for row in list_datasets(Path()) if row.name == "a")
     assert (row.train, row.shape, row.classes) == (4, (2,), 2)
 
 

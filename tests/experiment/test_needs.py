@@ -16,7 +16,7 @@ import pytest
 from mmfl import Experiment
 from mmfl.aggregate import Mean, Median
 from mmfl.errors import ResourceError
-from mmfl.experiment import Inline, Local, Weighed, model_needs
+from mmfl.experiment import Inline, Local, ModelSize, model_needs
 from mmfl.loop import Population
 from mmfl.runs import run
 from mmfl.system import memory
@@ -26,7 +26,7 @@ from support.helpers import one_line
 GB = 10**9
 
 
-def needs_of(experiment: Experiment, **weighed: Weighed) -> dict[str, int]:
+def needs_of(experiment: Experiment, **weighed: ModelSize) -> dict[str, int]:
     engine = Inline().open(experiment, data_dir=None)
     arrays = engine._trainer.arrays
     needs = model_needs(experiment.resolved(), engine.federation, arrays, weighed)
@@ -52,17 +52,17 @@ def changed(small_toml: str, *sets: str) -> Experiment:
 
 
 def test_weights_gradients_and_momentum_are_needed_wherever_a_task_trains(small):
-    needs = needs_of(small, dense=Weighed(1000), image=Weighed(10))
+    needs = needs_of(small, dense=ModelSize(1000), image=ModelSize(10))
     assert needs["task 'dense': a model of 1,000 weights"] == 16_000
     assert needs["task 'dense': a model of 1,000 weights, at the coordinator,"] == 4_000
     assert needs["task 'dense': the sum of updates of 1,000 weights"] == 12_000
     plain = dataclasses.replace(small, local=dataclasses.replace(small.local, momentum=0.0))
-    found = needs_of(plain, dense=Weighed(1000), image=Weighed(10))
+    found = needs_of(plain, dense=ModelSize(1000), image=ModelSize(10))
     assert found["task 'dense': a model of 1,000 weights"] == 12_000
 
 
 def test_a_batch_is_as_large_as_a_client_or_the_test_split_allows(small_toml):
-    sizes = {"dense": Weighed(1, layer=50, kept=1), "image": Weighed(1, layer=1, kept=50)}
+    sizes = {"dense": ModelSize(1, layer=50, kept=1), "image": ModelSize(1, layer=1, kept=50)}
     big = ("local.batch_size=100000", "evaluate.batch_size=100000")
     needs = needs_of(changed(small_toml, *big), **sizes)
     assert needs["task 'dense': a batch of 100 (evaluate.batch_size = 100,000)"] == 4 * 100 * 50
@@ -74,7 +74,7 @@ def test_a_batch_is_as_large_as_a_client_or_the_test_split_allows(small_toml):
 
 def test_an_aggregator_that_needs_every_update_holds_those_that_a_task_surely_gets(small):
     median = dataclasses.replace(small, aggregator=Median())
-    needs = needs_of(median, dense=Weighed(1000), image=Weighed(10))
+    needs = needs_of(median, dense=ModelSize(1000), image=ModelSize(10))
     what = "aggregator.kind = 'median', which holds all of a task's updates (4) in memory,"
     assert needs[what] == 12 * 1000 + 4 * 4 * 10  # 8 are active, for 2 tasks
     assert isinstance(small.aggregator, Mean)
@@ -282,4 +282,4 @@ def test_memory_that_runs_out_all_the_same_is_one_sentence(small_toml, tmp_path)
         "mmfl: the allocator Greedy() failed: out of memory: Unable to allocate 7.11 PiB"
     )
     assert found.stderr.count("\n") == 1
-    assert memory.ran_out(MemoryError()) is not None
+    assert memory.describe_shortage(MemoryError()) is not None

@@ -86,7 +86,7 @@ class Odd:
 
     times: int
 
-    def sent(self, update, *, tasks, rng):
+    def send(self, update, *, tasks, rng):
         assert tasks == TASKS
         return [update] * self.times
 
@@ -225,6 +225,6 @@ def test_an_experiment_with_faults_is_another_one_and_one_without_is_as_it_was(s
     assert Experiment.from_toml(bad.to_toml()) == bad
     assert len({small.digest, bad.digest, dataclasses.replace(bad, quarantine=None).digest}) == 3
     assert bad.lineage != small.lineage
-    assert bad.world == small.world
+    assert bad.engine_table == small.engine_table
     assert "faults" not in small.to_toml()
     assert "quarantine" not in small.to_toml()

@@ -171,7 +171,7 @@ def test_a_bad_user_is_refused(user):
 
 
 def test_other_bad_input_is_refused():
-    with pytest.raises(InputError, match="has `recruit` or is a function"):
+    with pytest.raises(InputError, match="must have a `recruit` method or be a function"):
         best_response("budget_fair", THREE, 0)
     with pytest.raises(InputError, match="most must be at least 1"):
         best_response(BudgetFair(1.0), THREE, 0, most=0)

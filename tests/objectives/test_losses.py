@@ -131,5 +131,6 @@ def test_a_function_gives_the_mean_or_a_number_per_example(answer):
 def test_a_function_that_gives_anything_else_is_one_sentence(answer, got):
     loss = of(answer)
     message = one_line(InputError, lambda: loss.mean(torch.zeros(3, 2), torch.zeros(3, 2)))
-    assert message.startswith(f"'{__name__}:own' must give one number or one per example (3), got")
+    rule = "must return one number or one per example (3), got"
+    assert message.startswith(f"'{__name__}:own' {rule}")
     assert got in message

@@ -137,12 +137,12 @@ def test_a_target_is_reached_when_the_best_so_far_reaches_it():
     clients = np.ones(4, np.int64)
     metric = np.array([0.2, 0.7, 0.4, 0.5])
     learning = Learning.of([History(clients, 1 - metric, metric)])
-    assert not learning.reached(0.7, 1.0)
-    assert learning.reached(0.7, 2.0)
+    assert not learning.has_reached(0.7, 1.0)
+    assert learning.has_reached(0.7, 2.0)
     assert learning.metric(2.0) < 0.7  # on average it is not as good as that once was
     error = Learning.of([History(clients, metric, 1 - metric)], better="lower")
-    assert not error.reached(0.3, 1.0)
-    assert error.reached(0.3, 2.0)
+    assert not error.has_reached(0.3, 1.0)
+    assert error.has_reached(0.3, 2.0)
     assert error.metric(1.0) == pytest.approx(0.8)
 
 
@@ -158,4 +158,4 @@ def test_rounds_without_a_client_count_once_if_they_came_first():
     learning = Learning.of([late])
     assert learning.difficulty(0.0) == pytest.approx(0.9)
     assert math.isnan(learning.metric(2.0))
-    assert not learning.reached(0.1, 2.0)
+    assert not learning.has_reached(0.1, 2.0)

@@ -18,8 +18,8 @@ from mmfl.report.statistics import (
     VARIANCE,
     WORST,
     of_task,
+    refuse_other_tasks,
     rounds_to,
-    same_tasks,
     spread,
 )
 from support.helpers import one_line
@@ -172,11 +172,11 @@ def test_variants_that_cannot_be_compared_are_one_sentence():
         "variants 'first' and 'o' must have a seed in common to be compared, got 0 and 1"
     )
     assert "no runs" in one_line(InputError, lambda: Variant("v", {}))
-    assert "at least one variant" in one_line(InputError, lambda: same_tasks([]))
+    assert "at least one variant" in one_line(InputError, lambda: refuse_other_tasks([]))
     twice = [first, Variant("first", {1: curves([[0.5]])})]
-    assert "different names" in one_line(InputError, lambda: same_tasks(twice))
+    assert "different names" in one_line(InputError, lambda: refuse_other_tasks(twice))
     two = curves([[0.5, 0.6]], better=["higher", "lower"])
-    message = one_line(InputError, lambda: same_tasks([first, Variant("o", {0: two})]))
+    message = one_line(InputError, lambda: refuse_other_tasks([first, Variant("o", {0: two})]))
     assert "'o' has a, b (lower is better), 'first' has a" in message
     message = one_line(InputError, lambda: Variant("v", {0: first.runs[0], 1: two}))
     assert "seed 1 has a, b" in message

@@ -155,16 +155,16 @@ class Bids:
 
 @dataclass(frozen=True)
 class Misbehaviour:
-    sent = fail
+    send = fail
 
 
 @dataclass(frozen=True)
 class Witness:
     """Falsifies only what it says of its own data."""
 
-    told = fail
+    report = fail
 
-    def sent(self, update: Any, **_: Any) -> Any:
+    def send(self, update: Any, **_: Any) -> Any:
         return [update]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mmfl.errors import ResourceError
 from mmfl.system import memory
-from mmfl.system.memory import Memory, Need, ran_out, refuse, size
+from mmfl.system.memory import Memory, Need, describe_shortage, refuse, size
 from support.helpers import one_line
 
 GB = 10**9
@@ -113,7 +113,7 @@ def test_exceptions_that_mean_that_memory_ran_out_are_known():
 
     with pytest.raises(RuntimeError) as caught:
         torch.empty(10**17)
-    assert ran_out(caught.value) == "out of memory: 400 PB more were requested"
-    assert ran_out(MemoryError()) == "out of memory"
-    assert ran_out(MemoryError("Unable\n to")) == "out of memory: Unable to"
-    assert ran_out(RuntimeError("shapes")) is None
+    assert describe_shortage(caught.value) == "out of memory: 400 PB more were requested"
+    assert describe_shortage(MemoryError()) == "out of memory"
+    assert describe_shortage(MemoryError("Unable\n to")) == "out of memory: Unable to"
+    assert describe_shortage(RuntimeError("shapes")) is None

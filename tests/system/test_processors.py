@@ -8,7 +8,7 @@ import pytest
 
 from mmfl.experiment import Local
 from mmfl.system import processors
-from mmfl.system.processors import usable
+from mmfl.system.processors import count_usable
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def box(tmp_path, monkeypatch):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (tmp_path / "own").write_text(own)
-        return usable(root, tmp_path / "own")
+        return count_usable(root, tmp_path / "own")
 
     return box
 
@@ -63,7 +63,7 @@ def test_the_first_version(box, quota, count):
 
 def test_without_groups_the_cores_count(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3}, raising=False)
-    assert usable(tmp_path / "none", tmp_path / "nothing") == 2
+    assert count_usable(tmp_path / "none", tmp_path / "nothing") == 2
 
 
 def test_as_many_workers_are_started_as_may_run(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from mmfl.data import Arrays, Augment, AutoNormalize
 from mmfl.data.preparation import Given, Half, Standard, Unscaled
 from mmfl.errors import DataError
 from mmfl.rng import stream
-from mmfl.train.inputs import Inputs, bears_channels_last
+from mmfl.train.inputs import Inputs, supports_channels_last
 from support.helpers import one_line
 
 G = np.random.default_rng(0)
@@ -106,8 +106,8 @@ def test_channels_last_is_left_to_networks_that_bear_it():
     def conv(depth, side, stride, groups=1):
         return torch.nn.Sequential(torch.nn.Conv2d(depth, 8, side, stride, groups=groups))
 
-    assert all(bears_channels_last(conv(*c)) for c in ((8, 1, 2), (4, 1, 1), (4, 3, 2)))
-    assert not any(bears_channels_last(conv(*c)) for c in ((4, 1, 2), (8, 1, 2, 8)))
+    assert all(supports_channels_last(conv(*c)) for c in ((8, 1, 2), (4, 1, 1), (4, 3, 2)))
+    assert not any(supports_channels_last(conv(*c)) for c in ((4, 1, 2), (8, 1, 2, 8)))
     x = COLOUR[..., :1]
     data = Arrays.check("it", {"x_train": x, "y_train": np.arange(20), "x_test": x, "y_test": np.arange(20)})  # fmt: skip # noqa: E501
     for last in (True, False):

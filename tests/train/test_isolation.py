@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 import mmfl
 from mmfl import Experiment
 from mmfl.rng import stream
-from mmfl.train.seeding import isolate_torch, seeded
+from mmfl.train.seeding import isolate_torch, seed_torch
 
 AUTOGRAD = torch._C._autograd
 OPERATIONS = ("matmul", "conv", "rnn")
@@ -285,18 +285,18 @@ def test_autocast_remembers_no_weights_of_an_earlier_piece_of_work():
 
 
 def test_a_seeded_piece_of_work_has_the_generator_to_itself():
-    with seeded(stream(2, "x")):
+    with seed_torch(stream(2, "x")):
         alone = torch.rand(3)
     entered, left, drawn = threading.Event(), threading.Event(), []
 
     def draw() -> None:
-        with seeded(stream(2, "x")):
+        with seed_torch(stream(2, "x")):
             entered.set()
             left.wait()
             drawn.append(torch.rand(3))
 
     other = threading.Thread(target=draw)
-    with seeded(stream(1, "x")):
+    with seed_torch(stream(1, "x")):
         other.start()
         assert not entered.wait(0.05)
     left.set()

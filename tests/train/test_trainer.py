@@ -237,11 +237,11 @@ MISTAKES = {
     "answers are classes": (["tasks.images.loss=binary_cross_entropy"], "its targets are integers"),
     "loss for numbers": (["tasks.images.loss=mse"], "its loss is for real numbers, but"),
     "loss that fails": (["tasks.line.loss=own_tasks:broken"], "fails: ValueError: not today"),
-    "loss of rows": (["tasks.plane.loss=own_tasks:rows"], "must give one number or one per"),
+    "loss of rows": (["tasks.plane.loss=own_tasks:rows"], "must return one number or one per"),
     "metric for classes": (["tasks.plane.metric=accuracy"], "needs one output per class"),
     "metric for numbers": (["tasks.images.metric=r2"], "needs outputs in the targets' shape"),
     "metric that fails": (["tasks.line.metric=own_tasks:broken"], "fails: ValueError: not today"),
-    "metric of rows": (["tasks.plane.metric=own_tasks:rows"], "must give one number or one per"),
+    "metric of rows": (["tasks.plane.metric=own_tasks:rows"], "must return one number or one per"),
     "augmented table": (["tasks.line.augment.flip=true"], "augment is for images, not for tables"),
     "scaled tokens": (["tasks.tags.normalize=standard"], "whole numbers cannot be scaled"),
     "scale of channels": (

@@ -15,7 +15,7 @@ from mmfl import Experiment
 from mmfl.errors import EngineError, InputError
 from mmfl.exchange import Layout
 from mmfl.experiment import ENGINES
-from mmfl.train.warm_start import warm_weights
+from mmfl.train.warm_start import load_warm_start
 from support.helpers import one_line
 
 LAYOUT = Layout((("a.weight", (2, 3)), ("a.bias", (2,)), ("scale", ())))
@@ -42,7 +42,7 @@ dataset = { kind = "synthetic", train = 60, test = 40 }
 def of(**changes):
     tensors = {**RIGHT, **{name.replace("_", "."): value for name, value in changes.items()}}
     save_file({n: t for n, t in tensors.items() if t is not None}, "first.safetensors")
-    return lambda: warm_weights("first.safetensors", LAYOUT)
+    return lambda: load_warm_start("first.safetensors", LAYOUT)
 
 
 def test_tensors_are_found_by_name_in_any_order():
@@ -58,7 +58,7 @@ def test_other_types_become_float32(dtype):
 
 def test_bfloat16_becomes_float32():
     save_torch({n: torch.tensor(t).bfloat16() for n, t in RIGHT.items()}, "first.safetensors")
-    assert warm_weights("first.safetensors", LAYOUT).tolist() == FLAT
+    assert load_warm_start("first.safetensors", LAYOUT).tolist() == FLAT
 
 
 BAD = np.array([1.0, np.nan], np.float32)
@@ -84,13 +84,13 @@ def test_tensors_that_are_not_the_models_are_one_sentence(changes, rule):
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\xff" * 100, b"\x08\0\0\0\0\0\0\0{}      "])
 def test_a_file_of_anything_else_is_one_sentence(content, tmp_path):
     (tmp_path / "first.safetensors").write_bytes(content)
-    message = one_line(InputError, lambda: warm_weights("first.safetensors", LAYOUT))
+    message = one_line(InputError, lambda: load_warm_start("first.safetensors", LAYOUT))
     assert message.startswith("warm_start 'first.safetensors' ")
 
 
 @pytest.mark.parametrize("path", ["missing", ".", "a\0b", "x" * 5000])
 def test_no_file_is_one_sentence(path):
-    message = one_line(InputError, lambda: warm_weights(path, LAYOUT))
+    message = one_line(InputError, lambda: load_warm_start(path, LAYOUT))
     assert message.startswith("warm_start ")
 
 

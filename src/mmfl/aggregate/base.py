@@ -1,4 +1,4 @@
-"""The aggregator protocols, and the one order in which all engines add updates up."""
+"""The aggregator protocols, and the fixed order in which every engine adds updates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def wanted_by(aggregator: Aggregator) -> tuple[str, ...]:
 
 
 class MergingAggregator(Protocol):
-    """Partial sums suffice: engines may form them where the updates are, and memory stays small."""
+    """Needs only partial sums: engines form them where the updates are, which saves memory."""
 
     mergeable: ClassVar[Literal[True]]
 
@@ -45,7 +45,7 @@ class MergingAggregator(Protocol):
 
 
 class CollectingAggregator(Protocol):
-    """Each update is needed by itself (medians, Krum)."""
+    """Needs each update by itself (medians, Krum)."""
 
     mergeable: ClassVar[Literal[False]]
 
@@ -67,8 +67,8 @@ Aggregator = MergingAggregator | CollectingAggregator
 class ChunkSum:
     """The float64 sum of examples x delta over one chunk's accepted updates, in job order.
 
-    It is formed while they arrive: none of them has to be kept. A product is exact, so the bits of
-    the sum depend on the order alone.
+    It is formed as they arrive, so none of them has to be kept. Each product is exact, so the bits
+    of the sum depend only on the order.
 
     Args:
         out: Where to form it; by default in new memory.

@@ -42,7 +42,7 @@ def norm_of(flat: Flat) -> float:
     """Euclidean norm to about six digits, in a fixed order: the same bits in any process.
 
     Products of up to 4,096 numbers are added in float32 (few enough for BLAS to use one thread),
-    their sums in float64; where float32 overflows or nearly vanishes, all is done in float64.
+    their sums in float64; if float32 overflows or nearly underflows, everything is done in float64.
     """
     whole = len(flat) // 4096 * 4096
     blocks, rest = flat[:whole].reshape(-1, 4096), flat[whole:]
@@ -56,7 +56,7 @@ def norm_of(flat: Flat) -> float:
 def check_update(
     update: ClientUpdate, address: Address, layout: Layout, holds: int, limits: Checks
 ) -> ClientUpdate | ClientFailure:
-    """The update with its delta packed and its norm measured by us, or the reason against it.
+    """The update with its delta packed and its norm measured here, or the reason to refuse it.
 
     Args:
         update: As it arrived.
@@ -78,7 +78,7 @@ def check_update(
             fault = ("not finite", "the update contains NaN or infinity")
             if math.isfinite(norm):
                 fault = ("norm", f"norm {norm:.3g} exceeds checks.max_norm = {limits.max_norm:g}")
-    except BaseException as error:  # whatever a malformed reply provokes is that client's failure
+    except BaseException as error:  # any error from a malformed reply is that client's failure
         pass_on(error)
         fault = ("malformed", f"{type(error).__name__}: {text_of(error)}")
     return ClientFailure(address, *fault)

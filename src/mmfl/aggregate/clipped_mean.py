@@ -1,4 +1,4 @@
-"""The mean of updates none of which is longer than a limit (Sun et al. 2019)."""
+"""The mean of updates that are clipped to a maximum length (Sun et al. 2019)."""
 
 from __future__ import annotations
 

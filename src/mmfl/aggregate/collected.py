@@ -1,4 +1,4 @@
-"""What aggregators share that need each update by itself: blocks of coordinates, and the step."""
+"""What aggregators that need individual updates share: blocks of coordinates, and the step."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def apply_step(params: Params, step: Doubles) -> Params:
 def coordinatewise(
     params: Params, updates: Iterable[ClientUpdate], rule: Callable[[Doubles], Doubles]
 ) -> Params:
-    """The weights after a step that a rule makes of the updates, coordinate by coordinate.
+    """The weights after a step that a rule computes from the updates, coordinate by coordinate.
 
     Args:
         params: The weights.
-        updates: In any number; none changes nothing.
+        updates: Any number of updates; without any, nothing changes.
         rule: From (n updates, some coordinates) to the step in these coordinates.
     """
     deltas = deltas_of(updates)

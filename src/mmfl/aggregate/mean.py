@@ -41,7 +41,7 @@ class Mean:
         new = calls.allocate(params.flat.shape, np.float32)
         for start in range(0, len(new), BLOCK):
             some = slice(start, start + BLOCK)
-            step = total[some] + 0.0  # a sum begins with 0.0: no -0.0 may be left of the first part
+            step = total[some] + 0.0  # a sum starts at 0.0, so no -0.0 of the first part may remain
             step /= examples
             step += params.flat[some]
             new[some] = step

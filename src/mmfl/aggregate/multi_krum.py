@@ -44,7 +44,7 @@ class MultiKrum:
         return apply_step(params, step / max(1, len(chosen))), state
 
     def choose(self, deltas: list[Flat]) -> list[int]:
-        """The numbers of the updates that count, ascending; of equal scores the first."""
+        """The indices of the chosen updates, ascending; among equal scores the first."""
         n = len(deltas)
         f = max(0, min(int(self.bad * n), (n - 3) // 2))
         nearest = np.sort(_squared_distances(deltas), axis=1)[:, 1 : 1 + max(0, n - f - 2)]
@@ -53,7 +53,7 @@ class MultiKrum:
 
 
 def _squared_distances(deltas: list[Flat]) -> npt.NDArray[np.float64]:
-    """Between each two, by differences: products would cancel where updates are alike."""
+    """Between every two updates, from differences: products would cancel for similar updates."""
     n = len(deltas)
     found = np.zeros((n, n))
     for start in range(0, len(deltas[0]) if deltas else 0, BLOCK):

@@ -82,7 +82,7 @@ class QFel:
 def q_fel_as_published(
     weights: Doubles, sent: Iterable[Doubles], *, loss: float, q: float, lipschitz: float
 ) -> Doubles:
-    """The new weights, letter by letter as in the formula: the plain reference for `QFel`.
+    """The new weights, exactly as in the formula: the plain reference for `QFel`.
 
     Args:
         weights: w, before the round.

@@ -1,4 +1,4 @@
-"""The mean of what is left of each coordinate without its extremes (Yin et al. 2018)."""
+"""The mean of each coordinate without its extremes (Yin et al. 2018)."""
 
 from __future__ import annotations
 

@@ -143,8 +143,8 @@ class Allocator(Protocol):
 
     State is explicit: the first call gets None, later calls what the call before returned. It must
     be plain data (None, numbers, strings, lists, tuples, sets, dictionaries, NumPy arrays, and
-    nothing that inherits from them), since checkpoints hold it. One whose first rounds depend on
-    `View.rounds` has an attribute `plans_ahead` that is true: its runs cannot be made longer.
+    nothing that inherits from them), since checkpoints hold it. If its first rounds depend on
+    `View.rounds`, its attribute `plans_ahead` is true, and its runs cannot be extended.
     """
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
@@ -153,13 +153,13 @@ class Allocator(Protocol):
 
 
 def first_fault(assignments: Assignments, view: View) -> str | None:
-    """What is wrong with an allocator's answer, or None: it verifies what the rules do.
+    """What is wrong with an allocator's answer, or None.
 
-    Checked: shapes, known clients and tasks, eligibility, capacity, probabilities in [0, 1].
+    It checks shapes, known clients and tasks, eligibility, capacity, probabilities in [0, 1].
     """
     clients, tasks, p = assignments.clients, assignments.tasks, assignments.probabilities
     if not clients.shape == tasks.shape == p.shape or clients.ndim != 1:
-        return "clients, tasks and probabilities must be vectors of one length"
+        return "clients, tasks and probabilities must be vectors of the same length"
     if clients.dtype.kind not in "iu" or tasks.dtype.kind not in "iu":
         return "clients and tasks must be whole numbers"
     if len(clients) == 0:
@@ -186,7 +186,7 @@ def first_fault(assignments: Assignments, view: View) -> str | None:
 
 
 def _rows(clients: Ints, active: Ints) -> Ints | None:
-    """Where these clients stand among the active ones; None if one of them does not."""
+    """The positions of these clients among the active ones; None if one is not active."""
     if len(clients) == len(active) and (clients == active).all():
         return np.arange(len(active))
     rows = np.searchsorted(active, clients)

@@ -70,9 +70,10 @@ _FITS = 4
 def bounds_after(f: float, constants: npt.ArrayLike, most: int, horizon: int = 1) -> Floats:
     """(most + 1) U_s(n) for n = 0, 1, ...: a bound on the difficulty after `horizon` rounds.
 
-    Each of them with n clients: the one-step bound, applied that many times. It never rises with n:
-    if a single client is thought to do harm, none is counted as no better. Otherwise a task with a
-    bad start would be left alone, and nothing more would be learnt about it.
+    Every round has n clients, and the one-step bound is applied once per round. The result never
+    rises with n: if one client is estimated to do harm, sending none does not count as better.
+    Otherwise a task with a bad start would be left alone, and nothing more would be learnt about
+    it.
 
     Args:
         f: The difficulty now.
@@ -109,9 +110,9 @@ class EqualBounds:
     learn: Flag = True
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
-        """While a task that can be trained now has no difficulty yet: uniform, with even numbers.
+        """While a task that can be trained has no known difficulty, clients are spread evenly.
 
-        A task that no active client may train plays no part, be its difficulty known or not.
+        A task that no active client may train is ignored.
 
         State: by task name, a table with its first difficulty, its difficulty and number of clients
         in the last round (`f`, `n`), and the sums of squares and products of its observations.

@@ -45,7 +45,7 @@ def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
 
 
 def refuse_bad(f: Floats) -> None:
-    """Difficulties are finite and >= 0, or it is said which one is not."""
+    """Refuse difficulties that are not finite and >= 0, and name the first one."""
     bad = ~(np.isfinite(f) & (f >= 0))
     if bad.any():
         raise InputError(
@@ -54,7 +54,7 @@ def refuse_bad(f: Floats) -> None:
 
 
 def _each(f: Floats, alpha: float) -> Floats:
-    """The vectors p of several vectors f, one a row; the same bits as one by one."""
+    """The vectors p of several vectors f, one per row; the same bits as one at a time."""
     worst = f.max(axis=1, keepdims=True)
     if alpha == 1:
         weight = np.ones_like(f)

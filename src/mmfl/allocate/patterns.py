@@ -21,8 +21,8 @@ class Patterns:
     """Clients grouped by what they may train.
 
     Attributes:
-        sets: (G, S) the patterns, columns in the order asked for. Their own order depends on
-            nothing but themselves.
+        sets: (G, S) the patterns, columns in the order asked for. Their order depends only on the
+            patterns themselves.
         number: (n) each client's pattern; None = there is one, and all have it.
         sizes: (G) how many clients have each.
     """
@@ -72,7 +72,7 @@ def _codes(eligible: Bools) -> npt.NDArray[np.uint16]:
 
 
 def _keys(sets: Bools) -> npt.NDArray[np.generic]:
-    """Each row as something that can be compared: what the order of patterns follows."""
+    """Each row as a comparable key, which determines the order of the patterns."""
     packed = np.packbits(sets, axis=1)
     width = next((w for w in (1, 2, 4, 8) if packed.shape[1] <= w), packed.shape[1])
     padded = np.zeros((len(sets), width), dtype=np.uint8)

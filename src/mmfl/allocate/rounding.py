@@ -1,4 +1,4 @@
-"""Dependent rounding: whole numbers of clients from expected numbers, in expectation the same.
+"""Dependent rounding: expected numbers of clients become whole numbers with that expectation.
 
 R. Gandhi, S. Khuller, S. Parthasarathy, A. Srinivasan: "Dependent Rounding and its Applications to
 Approximation Algorithms", J. ACM 2006.
@@ -17,7 +17,7 @@ _UNIT = 1 << 52
 
 
 def round_counts(expected: Floats, *, rng: Stream) -> Ints:
-    """Round a table of expected counts to whole numbers, in expectation without a change.
+    """Round a table of expected counts to whole numbers without changing their expectation.
 
     Input: a non-negative table whose rows sum to whole numbers. Output: a random table of whole
     numbers with the same row sums; each entry and each column sum is its expectation rounded up or

@@ -25,7 +25,7 @@ class Sequential:
 
     @property
     def plans_ahead(self) -> bool:
-        """Whether more rounds would change the first ones: such a run cannot be made longer."""
+        """Whether more rounds would change the first ones; such a run cannot be extended."""
         return self.rounds_each is None
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:

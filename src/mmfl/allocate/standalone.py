@@ -50,7 +50,7 @@ def assign(
     may = None if eligible is None else _array("eligible", eligible)
     f = None
     if difficulty is not None:
-        rule.probabilities(difficulty)  # speaks up if a difficulty is malformed
+        rule.probabilities(difficulty)  # raises an error if a difficulty is malformed
         f = np.asarray(difficulty, dtype=np.float64)
     S = _tasks(f, may, tasks)
     if may is None or (len(ids) == 0 and may.size == 0):
@@ -102,7 +102,7 @@ def _clients(active: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def _tasks(
     f: npt.NDArray[np.float64] | None, may: npt.NDArray[Any] | None, tasks: int | None
 ) -> int:
-    """S, from whatever tells it."""
+    """S, from whichever argument determines it."""
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
         raise InputError(f"tasks must be a whole number >= 1, got {tasks!r}")
     told = len(f) if f is not None else may.shape[1] if may is not None and may.ndim == 2 else tasks

@@ -18,15 +18,15 @@ from mmfl.cli.streams import (
     complain,
     drop_output,
     escape_letters,
+    explain,
     find_terminals,
     flush,
     leave_terminals,
     watch_output,
-    why,
 )
 from mmfl.errors import MmflError, MmflWarning, printable
 from mmfl.system.interrupts import interruptible
-from mmfl.system.memory import ran_out
+from mmfl.system.memory import describe_shortage
 from mmfl.system.standard_streams import open_standard_files
 
 __all__ = ["app", "main"]
@@ -79,7 +79,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning is one line, wherever it comes from."""
+    """Print a warning as one line, wherever it comes from."""
     name = "" if issubclass(category, MmflWarning) else f"{category.__name__}: "
     complain(printable(f"warning: {name}{' '.join(str(message).split())}"))
 
@@ -87,7 +87,7 @@ def _show_warning(
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and exit code 2."""
     warnings.showwarning = _show_warning
-    warnings.simplefilter("default", MmflWarning)  # to be told, whatever PYTHONWARNINGS says
+    warnings.simplefilter("default", MmflWarning)  # shown whatever PYTHONWARNINGS says
     with interruptible(partial(leave_terminals, find_terminals())) as signals:
         try:
             sys.exit(_exit_code())
@@ -111,12 +111,12 @@ def _exit_code() -> int:
         complain(str(error))
         return 2
     except MemoryError as error:
-        complain(str(ran_out(error)))
+        complain(str(describe_shortage(error)))
         return 2
     except ClosedOutputError:
         return CLOSED
     except OSError as error:
-        complain(why(error))
+        complain(explain(error))
         drop_output()
         return 2
     return 0

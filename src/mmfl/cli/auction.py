@@ -24,8 +24,8 @@ Table = Annotated[
     Path,
     typer.Argument(
         metavar="BIDS",
-        help="A CSV file of bids (a line per client, a column per task, empty = unwilling), or a "
-        "TOML file: a description of simulated bids, or an experiment with \\[recruitment].",
+        help="A CSV file of bids (one line per client, one column per task, empty = unwilling), or "
+        "a TOML file: a description of simulated bids, or an experiment with \\[recruitment].",
         show_default=False,
         readable=False,
     ),
@@ -99,7 +99,7 @@ def run(
         return
     share = money / table.shape[1] if kind_of(rule) in FIXED and money is not None else None
     show_outcome(outcome, _describe_rule(rule), money, share)
-    _wrote(out, figure)
+    _say_written(out, figure)
 
 
 @app.command()
@@ -169,7 +169,7 @@ def compare(
         typer.echo(dumps(data))
         return
     show_contest(comparison)
-    _wrote(out, figure)
+    _say_written(out, figure)
 
 
 @app.command()
@@ -201,7 +201,7 @@ def check(
     source = Source.of(bids, allow_imports=prepare_imports(allow_imports, bids))
     rule = source.mechanism(mechanism, Options(budget, payment, integer, threshold, seed))
     table = source.bids(seed, needed=True)
-    stopped = stop_on_signals(lambda: "before the search for lies was over")
+    stopped = stop_on_signals(lambda: "before the search for lies was finished")
     with stopped, progress("searching for profitable lies"):
         result = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
     if json:
@@ -214,7 +214,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _wrote(*paths: Path | None) -> None:
+def _say_written(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             typer.echo(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""What the auction commands are given: a file with bids, and a mechanism by its options."""
+"""The input of the auction commands: a file with bids, and a mechanism with its options."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kind_of(mechanism: Mechanism) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a mechanism that are given."""
+    """The options of a mechanism that were given on the command line."""
 
     budget: float | None = None
     payment: str | None = None
@@ -130,30 +130,30 @@ class Source:
         return options.mechanism("max_min_fair" if kind is None else kind)
 
     @property
-    def _given(self) -> bool:
+    def _is_given(self) -> bool:
         """Whether the bids are in a file, so that none are drawn."""
         own = getattr(self.market, "recruitment", None)
         return self.market is None or isinstance(getattr(own, "bids", None), Csv)
 
     def bids(self, seed: int | None, *, needed: bool) -> Bids:
-        """The bids; `needed`: whether a seed is of use though the bids are given."""
-        if self._given and seed is not None and not needed:
+        """The bids; `needed`: whether a seed is used even if the bids are in a file."""
+        if self._is_given and seed is not None and not needed:
             raise InputError(_NOT_DRAWN.format("--seed"))
         if self.market is None:
             return read_bids(self.path)
-        return self._drawn(self.market.seed if seed is None else seed)
+        return self._draw(self.market.seed if seed is None else seed)
 
     def tables(self, seeds: str | None) -> dict[int | None, Bids]:
         """Bids by seed; those of a CSV file have none."""
-        if self._given and seeds is not None:
+        if self._is_given and seeds is not None:
             raise InputError(_NOT_DRAWN.format("--seeds"))
         if self.market is None:
             return {None: read_bids(self.path)}
         with name_options_of("seeds"):
             numbers = (self.market.seed,) if seeds is None else read_seeds(seeds)
-        return {seed: self._drawn(seed) for seed in numbers}
+        return {seed: self._draw(seed) for seed in numbers}
 
-    def _drawn(self, seed: int) -> Bids:
+    def _draw(self, seed: int) -> Bids:
         with name_file(self.path):
             if isinstance(self.market, Market):
                 return self.market.bids(seed)
@@ -178,7 +178,7 @@ def contenders(
     found: dict[str, Mechanism] = {}
     for place, kind in enumerate(wanted):
         if kind in wanted[:place]:
-            raise InputError(f"--mechanism: {kind} is named twice")
+            raise InputError(f"--mechanism: {kind} is given twice")
         if kind == "value_threshold":
             if kinds and not prices:
                 raise InputError(_MISSING["threshold"].format(kind))
@@ -200,7 +200,7 @@ def amounts(text: str, option: str) -> list[float]:
 
 
 def _check_amount(amount: float | None, option: str) -> None:
-    """Refuse what no budget or price can be."""
+    """Refuse an amount that cannot be a budget or a price."""
     if amount is not None and not 0 < amount < float("inf"):
         raise InputError(f"{option} must be a finite number greater than 0, got {amount:g}")
 

@@ -1,4 +1,4 @@
-"""``mmfl check`` and ``mmfl schema``: everything about an experiment file but training."""
+"""``mmfl check`` and ``mmfl schema``: everything about an experiment file except training."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def check(
                 for mistake in error.mistakes:
                     complain(mistake)
                 raise typer.Exit(2) from None
-            lines = _found(experiment, config, data_dir)
-        for remark in remarks:  # now that the experiment is known to be sound
+            lines = _examine(experiment, config, data_dir)
+        for remark in remarks:  # now that the experiment is known to be valid
             warnings.showwarning(remark.message, remark.category, remark.filename, remark.lineno)
         for line in lines:
             typer.echo(line)
 
 
-def _found(experiment: Experiment, config: Path, data_dir: Path | None) -> list[str]:
-    """What there is to say, all at once: nothing is said of an experiment that is not sound."""
+def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> list[str]:
+    """The lines to print, all at once: nothing is printed about an invalid experiment."""
     import numpy as np
 
     from mmfl.engines import InlineEngine

@@ -31,7 +31,7 @@ class GuardedGroup(TyperGroup):
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help is a text of paragraphs."""
+    """A command whose help text has paragraphs."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -66,7 +66,7 @@ def _no_such_option(error: click.NoSuchOption, hint: str) -> click.UsageError:
 
 
 def _value(words: list[str], option: str) -> str:
-    """What was given for an option that there is not."""
+    """The value that was given for an option that does not exist."""
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         if name == option:

@@ -1,4 +1,4 @@
-"""``mmfl compare``: variants of an experiment over seeds, as a table, a picture and data."""
+"""``mmfl compare``: variants of an experiment over seeds, as a table, a figure and data."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def compare(
 def _load_variant(
     load: Callable[..., Experiment], base: Sequence[str], changes: Sequence[str]
 ) -> Experiment:
-    """One variant; a mistake in what varies is said of --vary, not of --set."""
+    """Load one variant; a mistake in a varied key names --vary, not --set."""
     try:
         return load(sets=[*base, *changes])
     except ConfigError as error:
@@ -204,13 +204,13 @@ def _find_folder(plan: Callable[[Path], Comparison], name: str) -> Comparison:
 def _go(
     comparison: Comparison, console: Console, jobs: Jobs, note: Callable[[], None]
 ) -> ComparisonError | None:
-    """Run what is missing, and show how far it is; what is to be said of runs that failed.
+    """Run what is missing and show the progress; returns remarks on the runs that failed.
 
     Args:
         comparison: What to run.
         console: Where to show it.
         jobs: How many runs at the same time.
-        note: Is called once runs are stored in the folder; before that it is left as it is.
+        note: Called once runs are stored in the folder; until then the folder is unchanged.
     """
     from mmfl.comparison import Step
 
@@ -237,9 +237,9 @@ def _go(
 
 def _remarks(variants: list[Variant], comparison: Comparison) -> list[Remark]:
     """What a reader must know: what failed, what never trained, what cannot be paired."""
-    from mmfl.report import Remark, failed_runs, remarks, sharing_seeds
+    from mmfl.report import Remark, failed_runs, remarks, select_comparable
 
-    alone = [v for v in variants if not any(v is one for one in sharing_seeds(variants))]
+    alone = [v for v in variants if not any(v is one for one in select_comparable(variants))]
     said = f"shares no seed with {variants[0].name}, so there are no differences"
     unpaired = [Remark(variant.name, said) for variant in alone]
     return [*failed_runs(comparison.failed), *remarks(variants), *unpaired]
@@ -259,7 +259,7 @@ def _draw(
     about: list[Remark],
     own: OwnFiles,
 ) -> str:
-    """Draw the picture; where it is, or why there is none."""
+    """Draw the figure; returns where it is, or why there is none."""
     from mmfl.objectives import METRICS
     from mmfl.report.figures import draw_comparison, render
 
@@ -299,10 +299,10 @@ def _write(
     own: OwnFiles,
 ) -> dict[str, Any]:
     """Write the tables next to the runs, as Markdown and as data, and print them."""
-    from mmfl.report import Differences, Results, data, quantities, sharing_seeds
+    from mmfl.report import Differences, Results, data, quantities, select_comparable
 
     tables: list[Results | Differences] = [Results(variants, target, about)]
-    paired = sharing_seeds(variants)
+    paired = select_comparable(variants)
     if len(paired) > 1:
         tables.append(Differences(paired, quantities(paired[0], target), about))
     found = {

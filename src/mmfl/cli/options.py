@@ -13,7 +13,7 @@ import typer
 
 from mmfl.cli.streams import complain
 from mmfl.errors import InputError, MmflError, ResourceError
-from mmfl.system.memory import ran_out
+from mmfl.system.memory import describe_shortage
 from mmfl.system.user_code import add_prefix
 
 __all__ = [
@@ -61,9 +61,9 @@ Quiet = Annotated[
 
 @contextmanager
 def name_file(file: Path) -> Iterator[None]:
-    """A mistake that shows in this block is one of this file's: its sentence names it.
+    """Put the file's name in front of mistakes that are found in this block.
 
-    A mistake in a --set is not.
+    A mistake in a --set is left as it is.
     """
     try:
         yield
@@ -72,12 +72,12 @@ def name_file(file: Path) -> Iterator[None]:
             raise
         raise add_prefix(error, f"{file}: ") from None
     except MemoryError as error:
-        raise ResourceError(f"{file}: {ran_out(error)}") from None
+        raise ResourceError(f"{file}: {describe_shortage(error)}") from None
 
 
 @contextmanager
 def name_options_of(*options: str) -> Iterator[None]:
-    """What the library says of a value in this block is said of the option that gave it.
+    """Name the option in messages about a value that was given with it.
 
     Args:
         options: Names of options that a sentence may begin with, without their dashes.

@@ -54,7 +54,7 @@ def _refuse_existing(path: Path, option: str, *, force: bool) -> None:
 def check_figure(
     path: Path | None, *, inputs: Iterable[Path], force: bool, out: Path | None = None
 ) -> None:
-    """Refuse a --figure that cannot be drawn, or that would take the place of something else."""
+    """Refuse a --figure that cannot be drawn, or that would replace another file."""
     if path is None:
         return
     from mmfl.report.figures import check_path
@@ -67,7 +67,7 @@ def check_figure(
 
 
 def check_tables(folder: Path, names: Iterable[str], *, inputs: Collection[Path]) -> None:
-    """Refuse a folder if files of these names that it gets are among the inputs."""
+    """Refuse a folder in which files of these names would overwrite an input."""
     for path in (folder / name for name in names):
         if any(_same(path, given) for given in inputs):
             raise InputError(f"{str(path)!r} is the input; choose another folder")
@@ -92,7 +92,7 @@ def _refuse_inputs(path: Path, inputs: Iterable[Path], option: str) -> None:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, be it by links or by another spelling."""
+    """Whether two paths lead to the same file, through links or another spelling."""
     try:
         if os.path.realpath(one) == os.path.realpath(other):
             return True

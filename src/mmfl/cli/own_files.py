@@ -1,6 +1,6 @@
-"""Files that a command may write again and again, since it knows which of them are its own.
+"""Files that a command may rewrite, because it knows which of them are its own.
 
-`mmfl-compare.json` in a comparison's folder has the SHA-256 of the tables and pictures that were
+`mmfl-compare.json` in a comparison's folder has the SHA-256 of the tables and figures that were
 written. A file that has none of these hashes is the user's, or was changed since: it is replaced
 only with --force. So are the tables of other variants.
 
@@ -73,9 +73,9 @@ class OwnFiles:
             self._check(path, _hash(path), known)
 
     def describe_other(self, variants: Collection[str]) -> str:
-        """What a folder holds whose tables have other variants than these, as a clause; else "".
+        """What a folder with tables of other variants holds, as a clause; else "".
 
-        Tables may get more variants: nothing is lost then.
+        Tables may get additional variants, since nothing is lost then.
         """
         if not is_folder(self._folder):
             return ""

@@ -136,7 +136,7 @@ def _show_progress(trials: Iterable[T], steps: int) -> Iterator[T]:
 
 @contextmanager
 def _values_named() -> Iterator[None]:
-    """What is wrong with a value, or with a run, is said of the option that gave it."""
+    """Name the option in messages about a value or a run that was given with it."""
     try:
         with name_options_of(*_OPTIONS):
             yield

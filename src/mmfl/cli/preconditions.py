@@ -1,4 +1,4 @@
-"""What every command needs of its surroundings; without it, one sentence.
+"""What every command needs from its environment; if it is missing, one sentence.
 
 Some libraries end the process themselves if they lack this: MKL without a current folder, OpenBLAS
 and torch without memory for what they load.

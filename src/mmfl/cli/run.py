@@ -77,8 +77,8 @@ def run(
     with stop_on_signals(where), view, stored:
         stored.start()
         found = True
-        view.started(stored.folder, stored.after)
-        view.recruited(stored.recruitment)
+        view.show_start(stored.folder, stored.after)
+        view.show_recruitment(stored.recruitment)
         for _, record in stored:
             view.show(record)
     result = Run.load(stored.folder)
@@ -99,7 +99,7 @@ def run(
 def _load(
     config: Path, sets: Sequence[str], engine: str | None, *, allow_imports: bool
 ) -> Experiment:
-    """The experiment; a mistake in the engine's kind is said of --engine, not of --set."""
+    """Load the experiment; a mistake in the engine's kind names --engine, not --set."""
     from mmfl.experiment import Experiment
 
     load = partial(Experiment.load, config, allow_imports=allow_imports)
@@ -131,7 +131,7 @@ def _describe_stop(folder: Path) -> str:
 
 
 def _resume_command(folder: Path) -> str:
-    """This command, with what resuming takes."""
+    """This command, with the options that resume the run."""
     given = [word for word in sys.argv[1:] if word != "--resume"]
     named = any(word == "--out" or word.startswith("--out=") for word in given)
     return shlex.join(["mmfl", *given, "--resume", *([] if named else ["--out", str(folder)])])

@@ -1,7 +1,7 @@
 """Standard output and error: any character can be written, and a full disk causes no traceback.
 
-When nobody reads the output any more (``mmfl ... | head -1``), short commands end in silence, as
-Unix tools do. Commands that train go on without output: `survive_closed_output`.
+If nobody reads the output any more (``mmfl ... | head -1``), short commands end silently, as Unix
+tools do. Commands that train continue without output: `survive_closed_output`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ __all__ = [
     "complain",
     "drop_output",
     "escape_letters",
+    "explain",
     "find_terminals",
     "flush",
     "leave_terminals",
@@ -53,7 +54,6 @@ __all__ = [
     "name_options",
     "survive_closed_output",
     "watch_output",
-    "why",
 ]
 
 
@@ -121,7 +121,7 @@ def _watch(stream: TextIO, sentence: str | None) -> TextIO:
 
 
 def survive_closed_output(sentence: str) -> None:
-    """From here on, go on without output when nobody reads it, and say this on standard error."""
+    """From here on, continue without output if nobody reads it, and say so on standard error."""
     buffer = getattr(sys.stdout, "buffer", None)
     raw = getattr(buffer, "raw", buffer)
     if isinstance(raw, _Watched):
@@ -134,7 +134,7 @@ def find_terminals() -> list[int]:
 
 
 def leave_terminals(terminals: Sequence[int]) -> None:
-    """Write no more to terminals that were closed meanwhile, which would be an error."""
+    """Stop writing to terminals that were closed meanwhile, which would be an error."""
     for number in terminals:
         if not os.isatty(number):
             _lead_to_null(number)
@@ -155,20 +155,20 @@ def escape_letters() -> None:
 
 
 def flush() -> None:
-    """Let what was printed arrive, or fail, now and not when Python ends."""
+    """Flush standard output now, so that errors show here and not when Python exits."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def drop_output() -> None:
-    """Write no more to standard output, not even at exit."""
+    """Stop writing to standard output, even at exit."""
     if sys.stdout is not None:
         with suppress(OSError):
             _lead_to_null(sys.stdout.fileno())
 
 
 def complain(sentence: str) -> None:
-    """Say it on standard error, if that can be, in the words of the command line."""
+    """Print it on standard error if possible, in the command line's own words."""
     with suppress(OSError):
         typer.echo(f"mmfl: {name_limit(name_options(sentence))}", err=True)
 
@@ -188,8 +188,8 @@ def name_options(sentence: str) -> str:
     return sentence
 
 
-def why(error: OSError) -> str:
-    """One sentence about an error of the system that nobody foresaw.
+def explain(error: OSError) -> str:
+    """One sentence about an unexpected error of the operating system.
 
     One that names no file is about a stream: what commands write elsewhere has a name.
     """

@@ -1,7 +1,7 @@
-"""Many runs: variants of an experiment over seeds, several at a time; what is finished is kept."""
+"""Many runs: variants of an experiment over seeds, several at a time; finished runs are kept."""
 
 from mmfl.comparison.comparison import Comparison, compare, slugify
-from mmfl.comparison.planned import Event, Failed, OtherRunError, Planned, Step
+from mmfl.comparison.planned import Event, Failed, OtherRunError, PlannedRun, Step
 from mmfl.comparison.pool import Jobs
 from mmfl.comparison.variants import read_jobs, read_seeds, read_vary
 
@@ -11,7 +11,7 @@ __all__ = [
     "Failed",
     "Jobs",
     "OtherRunError",
-    "Planned",
+    "PlannedRun",
     "Step",
     "compare",
     "read_jobs",

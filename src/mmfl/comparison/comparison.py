@@ -10,7 +10,7 @@ import hashlib
 import re
 import warnings
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from mmfl.comparison.planned import (
     Failed,
     Hashes,
     OtherRunError,
-    Planned,
+    PlannedRun,
     Step,
     firsts,
-    holds,
+    load_finished,
     name_error,
     refuse_other_seeds,
 )
-from mmfl.comparison.pool import Jobs, jobs_for, sweep
+from mmfl.comparison.pool import Jobs, choose_jobs, run_in_parallel
 from mmfl.comparison.series import Series
 from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning, plural
 from mmfl.experiment import Experiment, check_experiment, hash_own_code
@@ -36,10 +36,10 @@ from mmfl.objectives import METRICS
 from mmfl.runs import (
     DATABASE,
     Run,
-    changed_code,
     check_folder,
     describe_mix,
     environment_now,
+    find_changed_code,
     find_mixed_setups,
     is_marked,
     made_with,
@@ -47,14 +47,14 @@ from mmfl.runs import (
 from mmfl.system.files import exists, is_folder
 from mmfl.system.user_code import pass_on
 
-__all__ = ["Comparison", "Failed", "OtherRunError", "Planned", "Step", "compare", "slugify"]
+__all__ = ["Comparison", "Failed", "OtherRunError", "PlannedRun", "Step", "compare", "slugify"]
 
 _NAMED = 3
 """How many runs that failed a sentence names."""
 
 
 class Comparison:
-    """What is to be run, seed after seed, so that differences can be paired early.
+    """The runs of a comparison, seed after seed, so that differences can be paired early.
 
     Attributes:
         out: The folder that holds all runs.
@@ -71,25 +71,21 @@ class Comparison:
         *,
         data_dir: str | Path | None = None,
     ) -> None:
-        """Plan it; nothing is run or written yet.
+        """Plan the runs; nothing is run or written yet.
 
         Args:
             experiments: From a variant's name to its experiment; the first is what the others are
                 compared with. Their seeds are not used.
             seeds: Each variant is run once with each seed.
-            out: The folder for all runs. What it holds already and is finished is kept, if it is
-                of these experiments, of this data and of the same files. Runs of another version,
-                another processor or other code of yours are kept with a warning.
+            out: The folder for all runs. Finished runs in it are kept if their experiments, data
+                and files are the same. Runs made with another version, another processor or other
+                code of yours are kept with a warning.
             data_dir: Folder of npz files; by default $MMFL_DATA.
         """
         if not experiments or not seeds:
             raise InputError("a comparison needs at least one variant and one seed")
         _refuse_unlike(experiments)
-        slugs = {name: slugify(name) for name in experiments}
-        for name, slug in slugs.items():
-            twin = next((n for n, s in slugs.items() if s == slug and n != name), None)
-            if twin is not None:
-                raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
+        slugs = _find_slugs(experiments)
         self.out = Path(out)
         check_folder(self.out)
         if exists(self.out) and not is_folder(self.out):
@@ -105,24 +101,18 @@ class Comparison:
             for name, variant in experiments.items():
                 experiment = dataclasses.replace(variant, seed=seed)
                 folder = self.out / slugs[name] / f"seed-{seed}"
-                check_folder(folder)
-                run = Planned(name, experiment, folder, done=False)
-                try:
-                    found = holds(folder, experiment, hashes)
-                except (BusyRunError, DamagedRunError) as error:
-                    runs.append(dataclasses.replace(run, damage=name_error(run, error)))
-                    continue
-                if found is not None:
-                    kept.append((found.made_with, now[name]))
-                runs.append(dataclasses.replace(run, done=found is not None))
+                run, stored = _plan_run(name, experiment, folder, hashes)
+                runs.append(run)
+                if stored is not None:
+                    kept.append((stored.made_with, now[name]))
         self.runs = tuple(runs)
-        self.failed = self._damaged()
+        self.failed = self._find_damaged()
         self._told: set[str] = set()
-        self._warn_of_code([changed_code(*both) for both in kept])
+        self._warn_of_code([find_changed_code(*both) for both in kept])
         missing = [now[run.variant] for run in runs if run.missing]
         self._warn_of([*(made for made, _ in kept), *missing])
 
-    def _damaged(self) -> dict[tuple[str, int], Exception]:
+    def _find_damaged(self) -> dict[tuple[str, int], Exception]:
         """The runs that were damaged before, as `failed` has them."""
         return {(r.variant, r.experiment.seed): r.damage for r in self.runs if r.damage is not None}
 
@@ -132,16 +122,16 @@ class Comparison:
         return sum(run.experiment.rounds for run in self.runs if run.missing)
 
     def jobs(self, asked: Jobs = "auto") -> int:
-        """How many runs `go` does at the same time, if that is asked for."""
-        return jobs_for([run for run in self.runs if run.missing], asked)
+        """How many runs `go` does at the same time, if asked for this number."""
+        return choose_jobs([run for run in self.runs if run.missing], asked)
 
-    def go(self, jobs: Jobs = "auto") -> Generator[tuple[Planned, Event], None, None]:
-        """Run what is missing; yields each round, and None when a run is over (or was before).
+    def go(self, jobs: Jobs = "auto") -> Generator[tuple[PlannedRun, Event], None, None]:
+        """Run what is missing; yields each round, and None when a run has ended (or had before).
 
-        Which runs are done at the same time has no influence on them. A run that fails is yielded
-        as `Failed` and leaves the others alone; when they are over, a `ComparisonError` names it. A
-        run that is damaged, or that another process is busy with, is yielded too and left as it is.
-        A mistake that shows before any run starts is raised at once.
+        Running several at the same time does not affect the results. A run that fails is yielded as
+        `Failed` and does not affect the others; when they have ended, a `ComparisonError` names it.
+        A run that is damaged or in use by another process is yielded, too, and left unchanged. A
+        mistake that is found before any run starts is raised at once.
 
         Args:
             jobs: How many at the same time, each in its own process with its share of the
@@ -149,11 +139,11 @@ class Comparison:
                 engine has workers, else 1 (see `mmfl.comparison.pool`).
         """
         number = self.jobs(jobs)
-        self.failed = self._damaged()
+        self.failed = self._find_damaged()
         yield from ((run, None) for run in self.runs if run.done)
         yield from ((run, Failed(run.damage)) for run in self.runs if run.damage is not None)
         todo = [run for run in self.runs if run.missing]
-        made = sweep(todo, number, self._data_dir) if number > 1 else self._go(todo)
+        made = run_in_parallel(todo, number, self._data_dir) if number > 1 else self._go(todo)
         with closing(made) as events:
             for run, event in events:
                 if isinstance(event, Failed):
@@ -162,7 +152,7 @@ class Comparison:
         if self.failed:
             raise self._error()
 
-    def _go(self, todo: Sequence[Planned]) -> Generator[tuple[Planned, Event], None, None]:
+    def _go(self, todo: Sequence[PlannedRun]) -> Generator[tuple[PlannedRun, Event], None, None]:
         """Run after run; a mistake in a later variant is found before any runs."""
         with closing(Series(self._data_dir)) as series:
             for run in firsts(todo):
@@ -202,7 +192,7 @@ class Comparison:
         return found
 
     def _warn_of_code(self, changed: Sequence[Sequence[str]]) -> None:
-        """Warn of code that has changed since runs were made that are kept, given for each run."""
+        """Warn of code that has changed since the kept runs were made, given for each run."""
         counts = Counter(name for names in changed for name in names)
         for name, count in counts.items():
             self._told.add(name)
@@ -244,8 +234,21 @@ def compare(
     return comparison.results()
 
 
+def _plan_run(
+    variant: str, experiment: Experiment, folder: Path, hashes: Hashes
+) -> tuple[PlannedRun, Run | None]:
+    """One run of a comparison, and the finished run that its folder holds already, if any."""
+    check_folder(folder)
+    run = PlannedRun(variant, experiment, folder, done=False)
+    try:
+        stored = load_finished(folder, experiment, hashes)
+    except (BusyRunError, DamagedRunError) as error:
+        return dataclasses.replace(run, damage=name_error(run, error)), None
+    return dataclasses.replace(run, done=stored is not None), stored
+
+
 def _made_now(experiments: Mapping[str, Experiment]) -> dict[str, dict[str, str]]:
-    """By variant: what is known of what a run that starts now would be made with."""
+    """By variant: the versions and code that a run would be made with if it started now."""
     here = environment_now()
     return {
         name: made_with(here | {"code": hash_own_code(experiment.resolved())})
@@ -254,7 +257,7 @@ def _made_now(experiments: Mapping[str, Experiment]) -> dict[str, dict[str, str]
 
 
 def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
-    """Variants must be alike in what their numbers mean, and in the engine that serves them all."""
+    """Refuse variants that cannot be compared, or that cannot share an engine."""
     if not isinstance(experiments, Mapping):
         raise InputError("a comparison needs a mapping from each variant's name to its experiment")
     for experiment in experiments.values():
@@ -273,8 +276,18 @@ def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
             raise InputError("variants share one engine, so its settings cannot be varied")
 
 
+def _find_slugs(names: Iterable[str]) -> dict[str, str]:
+    """The folder name of each variant; no two may be the same."""
+    slugs = {name: slugify(name) for name in names}
+    for name, slug in slugs.items():
+        twin = next((n for n, s in slugs.items() if s == slug and n != name), None)
+        if twin is not None:
+            raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
+    return slugs
+
+
 def slugify(name: str) -> str:
-    """A variant's name as a folder's; a long one ends in a hash, so that no two are the same."""
+    """The name of a variant's folder; a long one ends in a hash, so that no two are the same."""
     slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
     if not slug:
         raise InputError(f"a variant's name must have a letter or a digit, got {name!r}")

@@ -1,4 +1,4 @@
-"""What a comparison is to run, and whether a folder holds it already."""
+"""The runs of a comparison, and whether a folder already holds them."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = [
     "Failed",
     "Hashes",
     "OtherRunError",
-    "Planned",
+    "PlannedRun",
     "Step",
     "firsts",
-    "holds",
+    "load_finished",
     "name_error",
     "refuse_other_seeds",
 ]
 
 
 class OtherRunError(StoreError):
-    """A folder holds a run of something else."""
+    """A folder holds something else."""
 
 
 class BusyRunError(StoreError):
-    """A folder holds a run that another process is busy with."""
+    """A folder holds a run that is in use by another process."""
 
 
 class DamagedRunError(StoreError):
@@ -46,7 +46,7 @@ class DamagedRunError(StoreError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """One run of a comparison.
 
     Attributes:
@@ -54,8 +54,9 @@ class Planned:
         experiment: With its seed.
         folder: Where it is, or will be, stored.
         done: Whether it was finished before.
-        damage: Why what the folder holds cannot be used, be it damaged or run by another process;
-            None if it can. The run counts as failed, and its folder is left as it is.
+        damage: Why what the folder holds cannot be used: it is damaged, or in use by another
+            process. None if it can. The run then counts as failed, and its folder is left
+            unchanged.
     """
 
     variant: str
@@ -75,9 +76,9 @@ class Planned:
         return f"{self.variant}, seed {self.experiment.seed}"
 
 
-def firsts(runs: Iterable[Planned]) -> list[Planned]:
+def firsts(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
     """The first run of each variant."""
-    found: dict[str, Planned] = {}
+    found: dict[str, PlannedRun] = {}
     for run in runs:
         found.setdefault(run.variant, run)
     return list(found.values())
@@ -85,7 +86,7 @@ def firsts(runs: Iterable[Planned]) -> list[Planned]:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What is reported of a run's round; everything is in the run's directory.
+    """What is reported about a round of a run; the run directory has everything.
 
     Attributes:
         round: t.
@@ -111,8 +112,8 @@ Event = Step | Failed | None
 """What happens to a run: a round is done, the run failed, or (None) the run is over."""
 
 
-def name_error(run: Planned, error: Exception) -> Exception:
-    """What went wrong in a run, said to be this run's; with its traceback if it is not ours."""
+def name_error(run: PlannedRun, error: Exception) -> Exception:
+    """The error of a run, with the run's name; with its traceback if the error is not mmfl's."""
     if isinstance(error, MmflError):
         return add_prefix(error, f"{run.name}: ")
     named = RuntimeError(one_line(f"{run.name}: {describe_error(error)}"))
@@ -121,7 +122,7 @@ def name_error(run: Planned, error: Exception) -> Exception:
 
 
 class Hashes:
-    """The hashes of experiments' data, each data set read once and only if it is asked for."""
+    """The hashes of experiments' data; each data set is read once, and only if it is needed."""
 
     def __init__(self, data_dir: Path | None) -> None:
         self._data_dir = data_dir
@@ -137,8 +138,8 @@ class Hashes:
         return found | experiment.files()
 
 
-def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
-    """The run, if a folder holds it, finished; what is not this experiment's is refused.
+def load_finished(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
+    """The finished run of this experiment in a folder, or None; anything else is refused.
 
     `DamagedRunError` if the run is not what was written, `BusyRunError` if another process runs it.
     """
@@ -163,17 +164,22 @@ def holds(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
         raise DamagedRunError(
             f"the run in {str(folder)!r} is damaged: {damage}; it is left unchanged"
         )
-    ours = hashes.of(experiment)
-    other = [name for name, was in found.data.items() if was != ours.get(name)]
-    for name in other:
-        if not ours.get(name, name):
-            experiment.file_hash(name)  # says why it cannot be read
-    if other:
-        raise OtherRunError(
-            f"{str(folder)!r} holds a run that used other data for {_what(other[0], experiment)}; "
-            "choose another folder"
-        )
+    _refuse_other_data(found, experiment, hashes)
     return found
+
+
+def _refuse_other_data(run: Run, experiment: Experiment, hashes: Hashes) -> None:
+    """Refuse a run that used other data or files than the experiment would use now."""
+    now = hashes.of(experiment)
+    changed = [name for name, was in run.data.items() if was != now.get(name)]
+    for name in changed:
+        if not now.get(name, name):
+            experiment.file_hash(name)  # says why it cannot be read
+    if changed:
+        raise OtherRunError(
+            f"{str(run.folder)!r} holds a run that used other data for "
+            f"{_what(changed[0], experiment)}; choose another folder"
+        )
 
 
 def refuse_other_seeds(folder: Path, experiment: Experiment, seeds: Collection[int]) -> None:
@@ -182,7 +188,7 @@ def refuse_other_seeds(folder: Path, experiment: Experiment, seeds: Collection[i
     Args:
         folder: Holds the runs of a variant.
         experiment: The variant's.
-        seeds: Those that are wanted; `holds` looks at their runs.
+        seeds: Those that are wanted; `load_finished` looks at their runs.
     """
     if not is_folder(folder):
         return
@@ -206,7 +212,7 @@ def _refuse_other_experiment(folder: Path, experiment: Experiment) -> None:
 
 
 def _what(name: str, experiment: Experiment) -> str:
-    """How to call data: by its task, or a file by the key that names it."""
+    """The name of data in messages: its task, or the key that names a file."""
     return f"task {name!r}" if any(task.name == name for task in experiment.tasks) else name
 
 

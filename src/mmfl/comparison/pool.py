@@ -1,16 +1,16 @@
 """Several runs of a comparison at the same time, each in its own process.
 
-A run is a coordinator and its workers, who wait for each other in every round: the workers for the
-slowest of them and for the coordinator, the coordinator for the workers. One coordinator with one
-worker is a chain that uses about one core, at all times. Many runs therefore fill W cores best as
-W such chains, whether their models, clients and rounds are few or many; that is what "auto" does.
-If that would leave chains without work in their last turn, there are as few chains as finish in the
-same number of turns, and these share the workers: 9 runs on 8 workers are 5 runs at a time, and
-then 4, not 8 and then 1.
+A run is a coordinator and its workers, which wait for each other in every round: the workers for
+the slowest worker and for the coordinator, the coordinator for the workers. A coordinator with one
+worker is a chain that keeps about one core busy. So W cores are filled best by W such chains,
+however large the models are and however many clients and rounds there are. That is what "auto"
+does. If some chains would have no work at the end, "auto" uses only as many as finish in the same
+number of turns, and these share the workers: 9 runs on 8 workers are 5 runs at a time and then 4,
+not 8 and then 1.
 
 The processes (`mmfl.comparison.worker`) keep their engines from run to run. Runs are handed out in
-order, to whichever process is free, the longest of a seed first: the last to be started should be
-a short one. At the end, when there are fewer runs than processes, some have nothing to do.
+order to any free process, the longest of a seed first, so that the last run to start is a short
+one. At the end, when there are fewer runs than processes, some processes are idle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from mmfl import errors
-from mmfl.comparison.planned import Event, Failed, Planned, Step, firsts
+from mmfl.comparison.planned import Event, Failed, PlannedRun, Step, firsts
 from mmfl.config import dump, find_script_part, short
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
 from mmfl.experiment import Experiment, Local, hash_own_code, job_needs
@@ -34,17 +34,17 @@ from mmfl.system import calls
 from mmfl.system.child import Child, Message, end
 from mmfl.system.memory import refuse
 
-__all__ = ["Jobs", "in_order", "jobs_for", "sweep"]
+__all__ = ["Jobs", "choose_jobs", "order_runs", "run_in_parallel"]
 
 Jobs = int | Literal["auto"]
 LIVES = 3
 """How many processes a run may cost before it is given up."""
 
 PATIENCE = 10.0
-"""Seconds in which a process must have stopped its run, before it is killed."""
+"""Seconds that a process has to stop its run before it is killed."""
 
 
-def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
+def choose_jobs(todo: Sequence[PlannedRun], asked: Jobs) -> int:
     """How many of these runs are done at the same time.
 
     Args:
@@ -65,7 +65,7 @@ def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
         refuse(job_needs(jobs), workers=jobs)
     if jobs > 1:
         for run in firsts(todo):
-            obstacle = _obstacle(run.experiment)
+            obstacle = _find_obstacle(run.experiment)
             if obstacle and asked == "auto":
                 return 1
             if obstacle:
@@ -73,28 +73,28 @@ def jobs_for(todo: Sequence[Planned], asked: Jobs) -> int:
     return jobs
 
 
-def sweep(
-    todo: Sequence[Planned], jobs: int, data_dir: Path | None
-) -> Generator[tuple[Planned, Event], None, None]:
+def run_in_parallel(
+    todo: Sequence[PlannedRun], jobs: int, data_dir: Path | None
+) -> Generator[tuple[PlannedRun, Event], None, None]:
     """Do these runs, `jobs` at a time; yields each round, and how each run ends.
 
     A mistake in a later variant is found before any runs; a run that fails leaves the others alone.
     """
     workers = _count_workers(todo[0].experiment)
     shares = [None if workers is None else _share(workers, jobs, n) for n in range(jobs)]
-    order = in_order(todo)
+    order = order_runs(todo)
     with _ProcessPool(shares, data_dir) as processes:
-        checks = _to_check(order, jobs)
+        checks = _choose_checks(order, jobs)
         answers = processes.ask("check", checks)
         bad = {number: answer for number, answer in answers if "error" in answer}
         if bad:
             raise _error(checks[min(bad)], bad[min(bad)])
         for number, message in processes.ask("run", order):
-            yield order[number], _event(order[number], message)
+            yield order[number], _read_event(order[number], message)
 
 
 def _count_workers(experiment: Experiment) -> int | None:
-    """How many the local engine has; None of any other."""
+    """How many workers the local engine has; None for any other engine."""
     settings = experiment.engine
     return settings.processes if isinstance(settings, Local) else None
 
@@ -104,21 +104,21 @@ def _share(workers: int, jobs: int, number: int) -> int:
     return max(1, workers // jobs + (number < workers % jobs))
 
 
-def in_order(todo: Sequence[Planned]) -> list[Planned]:
+def order_runs(todo: Sequence[PlannedRun]) -> list[PlannedRun]:
     """Seed after seed, so that differences can be paired early; of a seed, the longest first."""
     place = {seed: n for n, seed in enumerate(dict.fromkeys(r.experiment.seed for r in todo))}
     return sorted(todo, key=lambda run: (place[run.experiment.seed], -run.experiment.rounds))
 
 
-def _to_check(order: Sequence[Planned], jobs: int) -> list[Planned]:
+def _choose_checks(order: Sequence[PlannedRun], jobs: int) -> list[PlannedRun]:
     """The first run of each variant; and others, so that every process gets ready meanwhile."""
     needed = firsts(order)
     others = [run for run in order if not any(run is one for one in needed)]
     return needed + others[: max(0, jobs - len(needed))]
 
 
-def _obstacle(experiment: Experiment) -> str | None:
-    """Why another process could not have this experiment."""
+def _find_obstacle(experiment: Experiment) -> str | None:
+    """Why another process cannot run this experiment."""
     text = experiment.to_toml()
     lost = find_script_part(dump(experiment))
     if lost:
@@ -130,15 +130,15 @@ def _obstacle(experiment: Experiment) -> str | None:
     return None if again == text else "the experiment changes when it is saved and loaded again"
 
 
-def _event(run: Planned, message: Message) -> Event:
-    """What happened to a run, as its process tells it."""
+def _read_event(run: PlannedRun, message: Message) -> Event:
+    """What happened to a run, as its process reports it."""
     if "error" in message:
         return Failed(_error(run, message))
     return None if "over" in message else Step(message["round"], message["metric"])
 
 
-def _error(run: Planned, message: Message) -> MmflError | RuntimeError:
-    """What went wrong in another process, as if it had been here."""
+def _error(run: PlannedRun, message: Message) -> MmflError | RuntimeError:
+    """An error of another process, as if it had been raised here."""
     sentence = f"{run.name}: {message['error']}"
     if "kind" in message:
         made: MmflError = getattr(errors, message["kind"])(sentence)
@@ -158,7 +158,7 @@ class _Place:
 
 
 class _ProcessPool:
-    """Processes that take runs; those that die are replaced, and their runs done again."""
+    """Processes that do runs; a process that dies is replaced, and its run is done again."""
 
     def __init__(self, shares: Sequence[int | None], data_dir: Path | None) -> None:
         self._places = [_Place(share) for share in shares]
@@ -171,16 +171,16 @@ class _ProcessPool:
         end([place.child for place in self._places if place.child is not None], PATIENCE)
 
     def ask(
-        self, do: Literal["check", "run"], runs: Sequence[Planned]
+        self, do: Literal["check", "run"], runs: Sequence[PlannedRun]
     ) -> Generator[tuple[int, Message], None, None]:
-        """What is said about runs (by number), as it comes; "over" is in the last of each."""
+        """Messages about runs (by number) as they arrive; the last one of a run has "over"."""
         waiting = deque(range(len(runs)))
         deaths = [0] * len(runs)
         while waiting or any(place.busy is not None for place in self._places):
             for place in self._places:
                 if place.busy is None and waiting:
                     self._give(place, do, waiting.popleft(), runs)
-            for place, number, child in self._heard():
+            for place, number, child in self._wait_for_messages():
                 message = child.receive()
                 if message is None:
                     how = self._clear_place(place, child)
@@ -199,7 +199,7 @@ class _ProcessPool:
                 else:
                     yield number, message
 
-    def _give(self, place: _Place, do: str, number: int, runs: Sequence[Planned]) -> None:
+    def _give(self, place: _Place, do: str, number: int, runs: Sequence[PlannedRun]) -> None:
         if place.child is not None and place.child.process.poll() is not None:
             # It died with nothing to do, so no run is to blame.
             self._clear_place(place, place.child)
@@ -212,8 +212,8 @@ class _ProcessPool:
         code = hash_own_code(runs[number].experiment)
         place.child.send({"do": do, "experiment": text, "folder": folder, "code": code})
 
-    def _heard(self) -> list[tuple[_Place, int, Child]]:
-        """Who has something to say; waits until somebody has."""
+    def _wait_for_messages(self) -> list[tuple[_Place, int, Child]]:
+        """Wait for messages; the places, runs and processes that have one."""
         busy = [(p, p.busy, p.child) for p in self._places if p.child and p.busy is not None]
         try:
             ready = calls.wait([child.connection for _, _, child in busy])
@@ -225,9 +225,9 @@ class _ProcessPool:
 
     @staticmethod
     def _clear_place(place: _Place, child: Child) -> str:
-        """Make room for another process; how this one ended.
+        """Remove a process, and say how it ended.
 
-        It is waited for: a run that a dead process was doing counts as interrupted only then.
+        This waits for its end: only then does the run that it was doing count as interrupted.
         """
         how = child.describe_end(PATIENCE)
         end([child], 0)

@@ -1,4 +1,4 @@
-"""Runs one after the other on one engine: workers, and the data that runs share, stay."""
+"""Runs one after another on one engine, which keeps its workers and the data that runs share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmfl.comparison.planned import Hashes, Step, holds
+from mmfl.comparison.planned import Hashes, Step, load_finished
 from mmfl.experiment import Local, guard_engine, open_engine
 from mmfl.loop import set_up
 from mmfl.runs import clear_unfinished, stored_rounds
@@ -36,18 +36,18 @@ class Series:
         self._checked: list[dict[str, Any]] = []
 
     def check(self, experiment: Experiment) -> None:
-        """Do all that can go wrong before the first round."""
-        with set_up(experiment, engine=self._opened(experiment)) as ready:
-            world = ready.experiment.world
-            if world not in self._checked:  # else its models are known to be sound
+        """Do everything that can fail before the first round."""
+        with set_up(experiment, engine=self._open(experiment)) as ready:
+            table = ready.experiment.engine_table
+            if table not in self._checked:  # else its models are known to be sound
                 ready.first_state()
-                self._checked.append(world)
+                self._checked.append(table)
 
     def run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
-        """Run it to its end, from where it was, unless the folder holds it, finished."""
-        if holds(folder, experiment, self._hashes) is not None:
+        """Run or resume it to its end, unless the folder holds the finished run."""
+        if load_finished(folder, experiment, self._hashes) is not None:
             return  # another process was faster
-        engine = self._opened(experiment)
+        engine = self._open(experiment)
         try:
             with stored_rounds(experiment, folder, engine=engine, resume=True) as todo:
                 for _, record in todo:
@@ -56,7 +56,7 @@ class Series:
             clear_unfinished(folder)
             raise
         except BaseException:
-            self.close()  # whatever state the engine is in, the next run does not get it
+            self.close()  # the next run must not get an engine in an unknown state
             raise
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Series:
             with guard_engine(engine):
                 engine.close()
 
-    def _opened(self, experiment: Experiment) -> Engine:
+    def _open(self, experiment: Experiment) -> Engine:
         if self._engine is None:
             settings = experiment.engine
             if self._workers is not None and isinstance(settings, Local):

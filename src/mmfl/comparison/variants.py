@@ -1,4 +1,4 @@
-"""Variants of an experiment: ``--vary key=a,b``, ``--seeds 0-3`` and ``--jobs 2``, read."""
+"""Parse variants of an experiment: ``--vary key=a,b``, ``--seeds 0-3`` and ``--jobs 2``."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _value(text: str) -> Any:
 
 
 def _in_all(values: Sequence[Any]) -> set[str]:
-    """Keys, `kind` apart, that all of several tables set to the same value: they tell no apart."""
+    """Keys other than `kind` that all tables set to the same value: they distinguish nothing."""
     if len(values) < 2 or not all(isinstance(value, Mapping) for value in values):
         return set()
     first, *others = values
@@ -114,7 +114,7 @@ def _in_all(values: Sequence[Any]) -> set[str]:
 
 
 def _label(key: str, called: str, value: Any, same: set[str]) -> str:
-    """How a value is called: a kind by itself, a number with (the end of) its key."""
+    """The label of a value: a kind by itself, a number with (the end of) its key."""
     if isinstance(value, Mapping):
         names = [name for name in value if name != "kind" and name not in same]
         rest = [f"{name}={_plain(value[name])}" for name in names]

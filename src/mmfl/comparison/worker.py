@@ -11,10 +11,10 @@ After {"command", "data_dir", "workers"} come requests:
 Each is answered by {"over": true}, with "error" and its "kind" (or its "trace", if it is not
 mmfl's) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
 
-A run's code may fork this process; a fork that has something to say ends instead.
+A run's code may fork this process; a fork that would send a message ends instead.
 
-When the socket is closed the run is stopped where it is, marked as such, and the process ends. If
-the other process dies, this one is killed (`mmfl.system.guard`): its run counts as interrupted.
+When the socket is closed, the run is stopped and marked as stopped, and the process ends. If the
+other process dies, this one is killed (`mmfl.system.guard`): its run counts as interrupted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Families: one literal table from a `kind` to the component that bears it.
+"""Families: one literal table from a `kind` to the component that has it.
 
 ``[allocator] kind = "fed_fair"`` becomes ``FedFair(...)``. A kind with a colon,
 ``"package.module:Name"``, is a user's own class; see `mmfl.config.imports`.
@@ -226,7 +226,7 @@ def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
 
 
 def _check_settings(made: Any, kind: str) -> None:
-    """Refuse a user's component that cannot be stored with a run and made again."""
+    """Refuse a user's component that cannot be stored with a run and restored."""
     for field in dataclasses.fields(made):
         found = find_unstorable(getattr(made, field.name))
         if found is not None:

@@ -30,7 +30,7 @@ _WORDS = {
 
 
 class Mistake(NamedTuple):
-    """A rule that is broken, and where: the way down from the root."""
+    """A broken rule, and where it was broken: the path from the root."""
 
     rule: str
     where: tuple[str | int, ...]
@@ -66,7 +66,7 @@ def sentences(error: ValidationError, root: type) -> list[str]:
 
 
 def find_mistakes(error: ValidationError, root: type) -> list[Mistake]:
-    """All that is wrong, unknown keys first."""
+    """All mistakes, unknown keys first."""
     every: list[Any] = list(error.errors(include_url=False))
     errors = [one for one in every if not _is_echo(one, every)]
     found: list[Mistake] = []
@@ -87,7 +87,7 @@ def _is_echo(error: Any, every: Sequence[Any]) -> bool:
 
 
 def short(value: object) -> str:
-    """A value as it may stand in a message."""
+    """A value, shortened for a message."""
     try:
         text = repr(value)
     except KeyboardInterrupt:
@@ -124,7 +124,7 @@ def _path(way: Iterable[str | int]) -> str:
 
 
 def _keys_at(root: Any, way: Iterable[str | int]) -> list[str]:
-    """The keys that the component at the end of a way knows."""
+    """The keys of the component at the end of a path."""
     here = root
     for part in way:
         if isinstance(part, str):

@@ -1,4 +1,4 @@
-"""Reading TOML files, and changing what they say: ``--set a.b=c``."""
+"""Reading TOML files, and changing their values: ``--set a.b=c``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_file(path: str | Path) -> str:
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; `ConfigError` if it is none."""
+    """The tables of a TOML text; `ConfigError` if it is not valid."""
     try:
         return tomllib.loads(text)
     except ValueError as error:

@@ -8,7 +8,14 @@ docs/explanation/convergence.md.
 from __future__ import annotations
 
 from mmfl.convergence.logistic import Logistic
-from mmfl.convergence.measure import RunTrace, Sample, Trajectory, collect_courses, measure, walk
+from mmfl.convergence.measure import (
+    RunTrace,
+    Sample,
+    Trajectory,
+    collect_trajectories,
+    measure,
+    trace_run,
+)
 from mmfl.convergence.problem import Problem, TheOutputs
 from mmfl.convergence.quadratic import Quadratic
 from mmfl.convergence.setting import Setting
@@ -22,7 +29,7 @@ __all__ = [
     "Setting",
     "TheOutputs",
     "Trajectory",
-    "collect_courses",
+    "collect_trajectories",
     "measure",
-    "walk",
+    "trace_run",
 ]

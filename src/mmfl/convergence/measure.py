@@ -23,7 +23,7 @@ from mmfl.errors import InputError
 from mmfl.loop import rounds
 from mmfl.theory import Constants, printed, recursion_bound, t_step_bound
 
-__all__ = ["RunTrace", "Sample", "Trajectory", "collect_courses", "measure", "walk"]
+__all__ = ["RunTrace", "Sample", "Trajectory", "collect_trajectories", "measure", "trace_run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,8 @@ class RunTrace:
         return self.error[counted]
 
 
-def walk(setting: Setting, seed: int) -> dict[str, RunTrace]:
-    """One run, until every task has trained in T rounds (or rounds are out).
+def trace_run(setting: Setting, seed: int) -> dict[str, RunTrace]:
+    """One run, until every task has trained in T rounds (or no rounds are left).
 
     Stopping at T, and not after a number of rounds, keeps the mean over seeds honest: which seeds
     have reached T by some round depends on what was selected.
@@ -110,49 +110,49 @@ class Trajectory:
         constants: Of the task.
         exact: Whether it meets the theorems' assumptions to the letter.
         T: The task trained in at least this many rounds in every seed; later ones are left out.
-        walks: One per seed.
+        traces: One per seed.
     """
 
     constants: Constants
     exact: bool
     T: int
-    walks: Sequence[RunTrace]
+    traces: Sequence[RunTrace]
 
     def __post_init__(self) -> None:
-        if len(self.walks) < 2:
-            raise InputError(f"at least 2 seeds are needed, got {len(self.walks)}")
+        if len(self.traces) < 2:
+            raise InputError(f"at least 2 seeds are needed, got {len(self.traces)}")
 
     @cached_property
     def error(self) -> Sample:
         """(T + 1) f(w) - f*."""
-        return Sample(np.stack([walk.error[: self.T + 1] for walk in self.walks]))
+        return Sample(np.stack([trace.error[: self.T + 1] for trace in self.traces]))
 
     @cached_property
     def distance(self) -> Sample:
         """(T + 1) |w - w*|^2."""
-        return Sample(np.stack([walk.distance[: self.T + 1] for walk in self.walks]))
+        return Sample(np.stack([trace.distance[: self.T + 1] for trace in self.traces]))
 
     @cached_property
     def by_round(self) -> Sample:
         """The error after each round, trained or not, up to the last that all seeds reached."""
-        R = min(walk.rounds for walk in self.walks)
-        return Sample(np.stack([walk.by_round[: R + 1] for walk in self.walks]))
+        R = min(trace.rounds for trace in self.traces)
+        return Sample(np.stack([trace.by_round[: R + 1] for trace in self.traces]))
 
     @property
     def start(self) -> float:
         """|w^(0) - w*|^2."""
-        return float(self.walks[0].distance[0])
+        return float(self.traces[0].distance[0])
 
     @property
     def clients(self) -> float:
         """How many clients trained the task in a round in which any did, on average."""
-        counts = np.concatenate([walk.clients[: self.T] for walk in self.walks])
+        counts = np.concatenate([trace.clients[: self.T] for trace in self.traces])
         return float(counts.mean()) if counts.size else 0.0
 
     @property
     def idle(self) -> float:
         """The share of rounds in which nobody trained the task."""
-        return 1.0 - sum(len(w.when) for w in self.walks) / sum(w.rounds for w in self.walks)
+        return 1.0 - sum(len(w.when) for w in self.traces) / sum(w.rounds for w in self.traces)
 
     @cached_property
     def corrected(self) -> Floats:
@@ -192,18 +192,18 @@ class Trajectory:
         return np.array([t_step_bound(t, self.constants, self.start) for t in range(T + 1)])
 
 
-def collect_courses(
+def collect_trajectories(
     setting: Setting, runs: Iterable[Mapping[str, RunTrace]]
 ) -> dict[str, Trajectory]:
     """Runs of a setting, one per seed, as one trajectory per task."""
     runs, found = list(runs), {}
     for name in setting.tasks:
-        walks = [run[name] for run in runs]
-        T = min([setting.T, *(len(walk.when) for walk in walks)])
-        found[name] = Trajectory(setting.constants(name), setting.exact(name), T, walks)
+        traces = [run[name] for run in runs]
+        T = min([setting.T, *(len(trace.when) for trace in traces)])
+        found[name] = Trajectory(setting.constants(name), setting.exact(name), T, traces)
     return found
 
 
 def measure(setting: Setting, seeds: Iterable[int]) -> dict[str, Trajectory]:
     """Run a setting for each seed; from task to its mean errors and its bounds."""
-    return collect_courses(setting, (walk(setting, seed) for seed in seeds))
+    return collect_trajectories(setting, (trace_run(setting, seed) for seed in seeds))

@@ -58,8 +58,8 @@ class Problem(ABC):
         lengths = {len(vector) for client in self.clients for vector in client}
         if lengths != {len(self.start)} or not self.start:
             raise ValueError(
-                f"start and all examples must be vectors of one length, got {len(self.start)} and "
-                f"{', '.join(map(str, sorted(lengths)))}"
+                f"start and all examples must be vectors of the same length, got "
+                f"{len(self.start)} and {', '.join(map(str, sorted(lengths)))}"
             )
 
     @cached_property

@@ -58,7 +58,7 @@ class Arrays:
         return int(np.prod(self.y_train.shape[1:]))
 
     def read_only(self) -> Arrays:
-        """The same arrays, which nobody can change by way of this object."""
+        """The same data set with read-only arrays."""
         views = {name: getattr(self, name).view() for name in PARTS}
         for view in views.values():
             view.flags.writeable = False
@@ -148,7 +148,7 @@ class Examples:
         return len(self.rows)
 
     def classes(self, kind: str) -> Ints:
-        """The labels, for a partition that cannot do without."""
+        """The labels, for a partition that needs them."""
         if self.labels is None:
             raise DataError(f"a {kind} partition needs one class number per example; use iid")
         return self.labels

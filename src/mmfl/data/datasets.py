@@ -25,7 +25,7 @@ from mmfl.config import Count, Family, Natural, OwnFunction, Text, component, sh
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
 from mmfl.data.in_memory import InMemory
-from mmfl.data.npy import Head, members, read_head, read_member
+from mmfl.data.npy import Header, members, read_header, read_member
 from mmfl.data.reduced import Reduced
 from mmfl.data.sources import CATALOGUE
 from mmfl.errors import DataError, MmflError, did_you_mean
@@ -140,7 +140,7 @@ class Named:
         return (wanted_folder(data_dir) or default_folder()) / f"{self.name}.npz"
 
     def bytes_needed(self, data_dir: Path | None) -> int:
-        """What it certainly takes in memory, as the file's heads say; 0 = not known."""
+        """The least memory that it needs, by the file's headers; 0 = not known."""
         folder = data_folder(data_dir) or _cache()
         return 0 if folder is None else _read_size(folder / f"{self.name}.npz")
 
@@ -187,7 +187,7 @@ class Npz:
         return (wanted_folder(data_dir) or Path()) / self.path
 
     def bytes_needed(self, data_dir: Path | None) -> int:
-        """What it certainly takes in memory, as the file's heads say; 0 = not known."""
+        """The least memory that it needs, by the file's headers; 0 = not known."""
         path = (data_folder(data_dir) or Path()) / self.path
         return _read_size(path)
 
@@ -225,7 +225,7 @@ class Synthetic:
     seed: Natural = 0
 
     def bytes_needed(self, data_dir: Path | None) -> int:
-        """What it certainly takes in memory, at the time when most of it is held three times."""
+        """The least memory that it needs, at the time when most of it is held three times."""
         examples = max(3 * self.train, self.train + 3 * self.test) + self.classes
         return 4 * math.prod(self.shape) * examples + 8 * (self.train + self.test)
 
@@ -317,18 +317,18 @@ def _read_size(path: Path) -> int:
     """The bytes of an npz file's arrays, from their headers; 0 if it is not an npz file."""
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
-            return sum(head.bytes for head in _heads(archive).values())
+            return sum(head.bytes for head in _read_headers(archive).values())
     except Exception:  # a damaged file can raise nearly anything; reading it says what
         return 0
 
 
-def _heads(archive: zipfile.ZipFile) -> dict[str, Head]:
+def _read_headers(archive: zipfile.ZipFile) -> dict[str, Header]:
     """From the name of an array that is read to its head."""
     heads = {}
     for name, member in members(archive, _READ).items():
         with archive.open(member) as file:
             try:
-                heads[name] = read_head(file)
+                heads[name] = read_header(file)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
     return heads
@@ -341,7 +341,7 @@ def _read_npz(path: Path) -> Arrays:
             if not zipfile.is_zipfile(file):
                 raise DataError(f"{where} is not a valid npz file{_hint(path)}")
             with zipfile.ZipFile(file) as archive:
-                refuse([Need(where, sum(head.bytes for head in _heads(archive).values()))])
+                refuse([Need(where, sum(head.bytes for head in _read_headers(archive).values()))])
                 found = members(archive, _READ)
                 parts = {name: read_member(archive, member) for name, member in found.items()}
     except MmflError:

@@ -1,10 +1,10 @@
-r"""The heads of NumPy's files: what an array takes is known before any of it is read.
+r"""The headers of NumPy's files: an array's size is known before any of it is read.
 
-A .npy file begins with ``\x93NUMPY``, two bytes of version, the length of the head (two bytes,
-little-endian; four from version 2 on) and the head: a dictionary with the keys `descr`,
+A .npy file begins with ``\x93NUMPY``, two bytes of version, the length of the header (two bytes,
+little-endian; four from version 2 on) and the header: a dictionary with the keys `descr`,
 `fortran_order` and `shape` (latin-1; UTF-8 from version 3 on). An .npz file is a zip archive of
-.npy files. A head may claim anything, and a zip member may inflate to anything: so heads are read
-here, by their own lengths, and `np.lib.format.read_array` reads no more than a head says.
+.npy files. A header may claim anything, and a zip member may inflate to anything. So headers are
+read here, by their own lengths, and `np.lib.format.read_array` reads no more than a header says.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MAGIC", "Head", "members", "read_head", "read_member"]
+__all__ = ["MAGIC", "Header", "members", "read_header", "read_member"]
 
 MAGIC = b"\x93NUMPY"
 _LONGEST = 10_000  # bytes of a head, as in NumPy's reader
 
 
 @dataclass(frozen=True)
-class Head:
-    """What an array's head says."""
+class Header:
+    """What an array's header says."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
     @property
     def bytes(self) -> int:
-        """What the array takes."""
+        """The size of the array."""
         return self.dtype.itemsize * math.prod(self.shape)
 
 
-def read_head(file: IO[bytes]) -> Head:
-    """Read the head of a .npy file, of any version; `ValueError` if there is none."""
+def read_header(file: IO[bytes]) -> Header:
+    """Read the header of a .npy file of any version; `ValueError` if there is none."""
     start = file.read(8)
     if start[:6] != MAGIC:
         raise ValueError("it is not in NumPy's npy format")
@@ -57,7 +57,7 @@ def read_head(file: IO[bytes]) -> Head:
         raise ValueError("its header is damaged") from None
     if not all(type(number) is int and number >= 0 for number in shape):
         raise ValueError(f"its header is damaged: the shape must be whole numbers, got {shape}")
-    return Head(shape, kind)
+    return Header(shape, kind)
 
 
 def members(archive: zipfile.ZipFile, names: Sequence[str]) -> dict[str, str]:
@@ -71,7 +71,7 @@ def members(archive: zipfile.ZipFile, names: Sequence[str]) -> dict[str, str]:
 
 
 def read_member(archive: zipfile.ZipFile, member: str) -> npt.NDArray[Any]:
-    """Read an array of an .npz archive, whose head was read before."""
+    """Read an array of an .npz archive whose header was read before."""
     with archive.open(member) as file:
         found: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     return found

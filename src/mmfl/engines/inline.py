@@ -36,12 +36,12 @@ class InlineEngine:
         self._cache = DataCache(data_dir)
         self._trainer: Trainer
         self._experiment: Experiment
-        self._world: dict[str, Any] | None = None
+        self._table: dict[str, Any] | None = None
         self.prepare(experiment)
 
     @property
     def federation(self) -> SimulatedFederation:
-        """Who is there."""
+        """The clients."""
         return self._trainer.federation
 
     def prepare(self, experiment: Experiment) -> None:
@@ -49,13 +49,13 @@ class InlineEngine:
         from mmfl.train import Trainer
 
         experiment = experiment.resolved()
-        world = experiment.world
+        table = experiment.engine_table
         with hold(self):
-            if world != self._world:  # should this fail, the last one is served
+            if table != self._table:  # if this fails, the previous one is still served
                 arrays = self._cache.arrays(experiment)
                 self._trainer = Trainer.of(experiment, arrays)
                 self._cache.keep(experiment, arrays)
-                self._world = world
+                self._table = table
             self._experiment = experiment
 
     def data(self) -> dict[str, str]:
@@ -103,4 +103,4 @@ class InlineEngine:
                     yield self._trainer.evaluate(task, weights.flat, split, client=client)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to free."""

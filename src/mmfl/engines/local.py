@@ -38,8 +38,8 @@ from mmfl.exchange import (
 from mmfl.experiment import (
     DataCache,
     Ids,
+    ModelSize,
     SimulatedFederation,
-    Weighed,
     hash_own_code,
     model_needs,
     simulate,
@@ -83,7 +83,7 @@ class LocalEngine:
         self._shared: dict[str, npt.NDArray[Any]] = {}
         self._data, self._weights, self._slots = Arena(), Arena(), Slots()
         self._layouts: dict[str, Layout] = {}
-        self._world: dict[str, Any] | None = None
+        self._table: dict[str, Any] | None = None
         self._pace: dict[str, float] = {}
         self.workers = workers
         files = (self._data.fd, self._weights.fd, *self._slots.files)
@@ -101,19 +101,19 @@ class LocalEngine:
         experiment = experiment.resolved()
         with hold(self):
             self._refuse_closed()
-            world = experiment.world
-            if world == self._world:
+            table = experiment.engine_table
+            if table == self._table:
                 self._experiment = experiment
                 return
             arrays = self._cache.arrays(experiment)
             federation = simulate(experiment, arrays)
             plain = _plain(experiment)
-            # Should the rest fail, then nothing of it counts as done, and nothing else is served.
-            self._world, self._pace, self._layouts = None, {}, {}
+            # If the rest fails, none of it counts as done, and no experiment is served.
+            self._table, self._pace, self._layouts = None, {}, {}
             self._experiment, self.federation = experiment, federation
             self._cache.keep(experiment, arrays)
             self._share(plain, arrays)
-            self._world = world
+            self._table = table
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
@@ -122,25 +122,27 @@ class LocalEngine:
     def numerics(self) -> dict[str, str]:
         """What the workers compute with."""
         reply, _ = next(iter(self._of_tasks("numerics").values()))
-        return dict(self._good(reply, "asking a worker for its versions")["numerics"])
+        return dict(self._check_reply(reply, "asking a worker for its versions")["numerics"])
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""
-        known: dict[str, Weighed] = {}
+        known: dict[str, ModelSize] = {}
         for task, (reply, _) in self._of_tasks("weigh").items():
             what = f"task {task!r}: measuring the size of its model"
-            weighed = self._good(reply, what)["weighed"]
-            known |= {task: Weighed(*weighed)} if weighed else {}
+            weighed = self._check_reply(reply, what)["weighed"]
+            known |= {task: ModelSize(*weighed)} if weighed else {}
         arrays = self._cache.arrays(self._experiment)
         needs = model_needs(self._experiment, self.federation, arrays, known)
         refuse(needs, workers=self.workers)
         first = {}
         for task, (reply, frame) in self._of_tasks("initial").items():
             # The trainer also tries the new model out, and a worker that hangs cannot say where.
-            built = self._good(reply, f"task {task!r}: building or first evaluating its model")
+            built = self._check_reply(
+                reply, f"task {task!r}: building or first evaluating its model"
+            )
             layout = Layout.of(built["layout"])
             first[task] = Params(layout, np.frombuffer(frame, np.float32).copy())
-        self._know(first)
+        self._reserve_weights(first)
         return first
 
     def _of_tasks(self, what: str) -> dict[str, tuple[Message, bytes]]:
@@ -151,7 +153,7 @@ class LocalEngine:
         with closing(self._pool.ask(range(len(tasks)), requests.__getitem__)) as replies:
             return dict(zip(tasks, replies, strict=True))
 
-    def _good(self, reply: Message, doing: str) -> Message:
+    def _check_reply(self, reply: Message, doing: str) -> Message:
         """The reply, or an error that says what could not be done."""
         if reply.get("failed") == LATE:
             raise EngineError(f"{doing} took longer than engine.timeout = {self._timeout} seconds")
@@ -217,13 +219,13 @@ class LocalEngine:
                     why = f"its evaluation {reply['failed']}"
                     yield EvaluationFailure(task, clients[0], "worker", why)
                 else:
-                    good = self._good(reply, f"task {task!r}: evaluating its model")
+                    good = self._check_reply(reply, f"task {task!r}: evaluating its model")
                     for found in good["found"]:
                         failed = "reason" in found
                         yield EvaluationFailure(**found) if failed else Evaluation(**found)
 
     def close(self) -> None:
-        """End the workers and give the files back; a round of another thread ends first."""
+        """Stop the workers and free the files, after a round of another thread has ended."""
         with hold(self):
             self._closed = True
             self._pool.close()
@@ -232,14 +234,14 @@ class LocalEngine:
             self._slots.close()
 
     def _refuse_closed(self) -> None:
-        """Before anything is written that workers read."""
+        """Refuse before anything is written that workers read."""
         self._pool.refuse_fork()
         if self._closed:
             raise EngineError("the engine is closed; open a new one")
 
     def _refuse_unprepared(self) -> None:
         self._refuse_closed()
-        if self._world is None:
+        if self._table is None:
             raise EngineError("the last experiment could not be prepared; prepare the engine again")
 
     def _share(self, experiment: Message, arrays: Mapping[str, Arrays]) -> None:
@@ -263,7 +265,7 @@ class LocalEngine:
         setup["objects"] = _pack_objects(experiment)
         self._pool.greet({"do": "setup"} | setup)
 
-    def _know(self, params: Mapping[str, Params]) -> None:
+    def _reserve_weights(self, params: Mapping[str, Params]) -> None:
         """Make room for the weights of these models, and tell the workers where."""
         if self._layouts:
             return
@@ -358,7 +360,7 @@ class LocalEngine:
 
 
 def _plain(experiment: Experiment) -> Message:
-    """The experiment as workers get it: they find the data in the file, wherever it came from."""
+    """The experiment as workers get it: they find the data in the mapped file."""
     plain: Message = dump(experiment)
     for key in _OURS:
         plain.pop(key, None)

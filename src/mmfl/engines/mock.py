@@ -48,7 +48,7 @@ class MockEngine:
 
     def prepare(self, experiment: Experiment) -> None:
         """Only experiments with the same tasks, clients and seed can be served."""
-        experiment.resolved().refuse_world_of(self.experiment.resolved())
+        experiment.resolved().check_same_engine_table(self.experiment.resolved())
 
     def initial(self) -> dict[str, Params]:
         """The weights that were given."""
@@ -69,4 +69,4 @@ class MockEngine:
                 yield self.test(task, weights, client)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to free."""

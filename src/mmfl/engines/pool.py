@@ -150,7 +150,7 @@ class Pool:
     def greet(self, greeting: Message) -> None:
         """Tell every worker something, now and whenever one is replaced; it answers.
 
-        A "setup" makes all that was said before it void.
+        A "setup" replaces all earlier greetings.
         """
         if greeting["do"] == "setup":
             self.greetings = []
@@ -172,8 +172,8 @@ class Pool:
         """Replies (with the bytes that belong to them) to requests 0, 1, ... in that order.
 
         Args:
-            order: The numbers of all requests, in the order in which they are best begun: the
-                longest first, or else everybody waits for it in the end.
+            order: The numbers of all requests, in the order in which they should start: the longest
+                first, so that nobody waits for it at the end.
             request: From a request's number to the message; asked once, when it is sent first.
             depth: How many requests a worker may have at a time: 2 hides the latency of short ones.
                 Near the end it is one, so that nobody waits behind another while a worker is free.
@@ -187,7 +187,7 @@ class Pool:
                 self.start()
                 self._dispatch(requests, depth)
                 for worker in self._wait():
-                    self._hear(worker, requests)
+                    self._read_message(worker, requests)
                 self._kill_overdue()
                 yield from requests.deliver()
         finally:
@@ -203,7 +203,7 @@ class Pool:
             self._workers.pop().child.kill()
 
     def _dispatch(self, requests: Requests, depth: int) -> None:
-        """Send requests: first everybody gets one, then the next one to go on with."""
+        """Send requests: first one to every worker, then one more to continue with."""
         near = requests.delivered + self.size + (self.size + 1) // 2
         for level in range(1, depth + 1):
             for worker in self._workers:
@@ -213,7 +213,7 @@ class Pool:
                         worker.ask(number, requests.write(number))
 
     def _wait(self) -> list[_Worker]:
-        """Wait for workers; those that have said something, or have ended."""
+        """Wait for workers; those that have sent something, or have ended."""
         known = {worker.child.connection: worker for worker in self._workers}
         patience = None if self._timeout is None else min(1.0, self._timeout / 4)
         try:
@@ -222,7 +222,7 @@ class Pool:
             raise EngineError(f"cannot wait for worker processes: {error}") from None
         return [known[connection] for connection in heard]  # type: ignore[index]
 
-    def _hear(self, worker: _Worker, requests: Requests) -> None:
+    def _read_message(self, worker: _Worker, requests: Requests) -> None:
         """Take a worker's next message."""
         try:
             reply = worker.receive()
@@ -233,10 +233,10 @@ class Pool:
         if worker.ready:
             requests.answer(worker.waiting.popleft(), reply)
         else:
-            self._hear_greeted(worker, reply[0])
+            self._read_greeting_reply(worker, reply[0])
         worker.since = calls.monotonic()
 
-    def _hear_greeted(self, worker: _Worker, reply: Message) -> None:
+    def _read_greeting_reply(self, worker: _Worker, reply: Message) -> None:
         """Take the answer to a greeting."""
         worker.owed.popleft()
         if "error" in reply and "setup" not in worker.owed:  # else it is void

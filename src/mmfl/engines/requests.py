@@ -1,4 +1,4 @@
-"""The requests of one round of questions: which are to be sent, and which replies are due."""
+"""Keeps track of requests: which are to be sent, and which replies are due."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Requests:
     """Requests 0, 1, ...: sent in the best order, delivered in this one.
 
     Args:
-        order: The numbers of all requests, in the order in which they are best begun.
+        order: The numbers of all requests, in the order in which they should start.
         request: From a request's number to the message.
         sizes: What each request occupies from when it is sent until its reply is delivered.
         room: How much requests may occupy together.
@@ -44,7 +44,7 @@ class Requests:
         self._deaths = [0] * len(order)
 
     def __len__(self) -> int:
-        """How many no worker has."""
+        """How many requests no worker has."""
         return len(self._todo)
 
     @property
@@ -68,11 +68,11 @@ class Requests:
         self._messages.pop(number)
 
     def ask_again(self, numbers: Iterable[int]) -> None:
-        """These were sent in vain."""
+        """Put these back: their worker cannot answer them."""
         self._todo.again(numbers)
 
     def blame(self, number: int, *, late: bool) -> None:
-        """This one has ended its worker, or took too long; in the end it is given up."""
+        """Blame a request that ended its worker or took too long; in the end, give it up."""
         self._deaths[number] += 1
         if late or self._deaths[number] >= LIVES:
             self._todo.drop(number)
@@ -88,7 +88,7 @@ class Requests:
 
 
 class _Todo:
-    """Requests that no worker has: begun in the best order, or by number if there is no room."""
+    """Requests that no worker has: sent in the best order, or by number if there is no room."""
 
     def __init__(self, order: Sequence[int], sizes: Sequence[int], room: int) -> None:
         self._ranked = deque(order)  # may name some that are begun already
@@ -129,7 +129,7 @@ class _Todo:
         self._used -= self._size(number)
 
     def again(self, numbers: Iterable[int]) -> None:
-        """These were begun in vain."""
+        """Put these back."""
         for number in reversed(tuple(numbers)):
             self._ranked.appendleft(number)
             self._left.add(number)

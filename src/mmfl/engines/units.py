@@ -1,7 +1,7 @@
 """Units: what a worker gets at a time, one job or a whole chunk of jobs whose updates it sums.
 
-Which cut is taken has no influence on the sums: a chunk's updates are added in the order of its
-jobs, wherever they are added.
+How jobs are cut into units does not affect the sums: a chunk's updates are added in the order of
+its jobs, wherever they are added.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ It reads requests from the socket until that is closed, and answers each one, wi
 
 An exception becomes {"error": sentence}, with "ours" if it is one of mmfl's own.
 
-A model may fork this process. A fork that comes back from the model's code ends, before it writes
-to what it shares with this process: to the socket, or to a slot.
+A model may fork this process. A fork that returns from the model's code ends, before it writes to
+what it shares with this process: to the socket, or to a slot.
 """
 
 from __future__ import annotations

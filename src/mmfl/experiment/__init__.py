@@ -14,7 +14,7 @@ from mmfl.experiment.engines import (
 )
 from mmfl.experiment.experiment import Experiment, check_experiment
 from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
-from mmfl.experiment.footprint import Weighed, job_needs, model_needs, turn_needs, worker_needs
+from mmfl.experiment.footprint import ModelSize, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.inputs import find_inputs
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
@@ -52,11 +52,11 @@ __all__ = [
     "Local",
     "LocalOverride",
     "LocalTraining",
+    "ModelSize",
     "RecruitmentSettings",
     "Schedule",
     "SimulatedFederation",
     "Task",
-    "Weighed",
     "check_experiment",
     "describe_change",
     "differences",

@@ -24,7 +24,7 @@ from mmfl.exchange import (
     Params,
     Split,
 )
-from mmfl.system.processors import usable
+from mmfl.system.processors import count_usable
 from mmfl.system.user_code import Guard, guard_own, guard_part, is_own
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Engine(Protocol):
 
     @property
     def federation(self) -> Federation:
-        """Who is there."""
+        """The clients."""
         ...
 
     @property
@@ -71,12 +71,12 @@ class Engine(Protocol):
     def numerics(self) -> dict[str, str]:
         """What is known of what training is computed with, by name: versions, instructions.
 
-        Other values may give other bits; they are stored with a run, and compared on resume.
+        Other values may give other bits, so they are stored with a run and compared on resume.
         """
         ...
 
     def prepare(self, experiment: Experiment) -> None:
-        """Serve this experiment from now on; what it shares with the last one is not done again.
+        """Serve this experiment from now on; what it shares with the previous one is reused.
 
         An engine that cannot do that raises an `InputError`. After any error it serves the last one
         as before, or `federation` is another object: the round loop then prepares it again.
@@ -94,8 +94,8 @@ class Engine(Protocol):
 
         Anything that a client sends beyond its one answer is not a result: an engine that receives
         it delivers it, after the answer, as a `ClientFailure` with the job's address, the reason
-        "duplicate" and `turn` False; it is recorded, and the answer stands. That is for the engine
-        to find out, which knows who sent what: an address can be copied.
+        "duplicate" and `turn` False; it is recorded, and the answer stands. Only the engine can
+        detect this, because it knows who sent what: an address can be copied.
 
         Jobs of a task stand together. With `merge`, the engine may check updates itself and deliver
         a chunk (`CHUNK` consecutive jobs of a task) without deltas and with the chunk's sum as
@@ -164,7 +164,7 @@ class Local:
     @property
     def processes(self) -> int:
         """How many workers there are here."""
-        return self.workers if isinstance(self.workers, int) else usable()
+        return self.workers if isinstance(self.workers, int) else count_usable()
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
         """Load the data, map it, start the workers."""

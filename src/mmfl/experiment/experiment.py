@@ -164,9 +164,9 @@ class Experiment:
 
     @cached_property
     def lineage(self) -> str:
-        """SHA-256 over all that decides the first rounds: more `rounds` continue the same run.
+        """SHA-256 over all that decides the first rounds; it does not depend on `rounds`.
 
-        Files are taken as they are when this is asked for first.
+        Files are read when this is first asked for.
         """
         without = () if self.plans_ahead else ("rounds",)
         own, files = hash_table(decisive_table(self, *without)), self.files()
@@ -179,14 +179,14 @@ class Experiment:
         return bool(getattr(self.allocator, "plans_ahead", False))
 
     @property
-    def world(self) -> dict[str, Any]:
+    def engine_table(self) -> dict[str, Any]:
         """The part that an engine depends on: experiments that agree in it can share one."""
         return engine_table(self)
 
-    def refuse_world_of(self, other: Experiment) -> None:
-        """Refuse an engine that serves only experiments with the `world` of another one."""
-        theirs = other.world
-        for key, value in self.world.items():
+    def check_same_engine_table(self, other: Experiment) -> None:
+        """Refuse an engine that serves only experiments with the `engine_table` of another one."""
+        theirs = other.engine_table
+        for key, value in self.engine_table.items():
             if value != theirs[key]:
                 raise InputError(f"the engine was opened for another experiment: {key} differs")
 

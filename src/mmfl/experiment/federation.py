@@ -33,7 +33,7 @@ PIECE = 2
 
 
 class Federation(Protocol):
-    """Who is there: all that the round loop knows of clients."""
+    """The clients: all that the round loop knows about them."""
 
     @property
     def tasks(self) -> tuple[str, ...]:

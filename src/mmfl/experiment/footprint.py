@@ -1,6 +1,6 @@
-"""What an experiment certainly takes, from sizes that are known before anything is built.
+"""The least memory that an experiment needs, from sizes known before anything is built.
 
-All forecasts of memory are here, but for data sets and bids, which are estimated where they are
+All forecasts of memory are here, except those of data sets and bids, which are made where they are
 read and drawn (`mmfl.data.datasets`, `mmfl.market.bids_io`). `mmfl.system.memory` compares them
 with what there is; `mmfl.train.sizing` measures models.
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mmfl.data import Arrays
     from mmfl.experiment import Experiment, Federation
 
-__all__ = ["Weighed", "job_needs", "model_needs", "turn_needs", "worker_needs"]
+__all__ = ["ModelSize", "job_needs", "model_needs", "turn_needs", "worker_needs"]
 
 _PROCESS = 100 << 20
 """Bytes that an mmfl process takes before it has any model: Python, NumPy, torch."""
@@ -39,7 +39,7 @@ _TURN_TASK = 9
 """Bytes that a turn takes for each task: whether the client may train it, and its examples."""
 
 
-class Weighed(NamedTuple):
+class ModelSize(NamedTuple):
     """How large a model is, in numbers.
 
     Attributes:
@@ -81,7 +81,7 @@ def model_needs(
     experiment: Experiment,
     federation: Federation,
     arrays: Mapping[str, Arrays],
-    weighed: Mapping[str, Weighed],
+    weighed: Mapping[str, ModelSize],
 ) -> list[Need]:
     """What training these models takes.
 
@@ -115,7 +115,7 @@ def model_needs(
     return needs
 
 
-def _batch(experiment: Experiment, task: str, size: Weighed, shard: int, tested: int) -> Need:
+def _batch(experiment: Experiment, task: str, size: ModelSize, shard: int, tested: int) -> Need:
     """The larger of a training step and of a step of an evaluation."""
     wanted, wanted_test = experiment.training(task).batch_size, experiment.evaluate.batch_size
     step, test_step = min(wanted, shard), min(wanted_test, tested)
@@ -128,7 +128,7 @@ def _batch(experiment: Experiment, task: str, size: Weighed, shard: int, tested:
 
 
 def _aggregation(
-    experiment: Experiment, federation: Federation, weighed: Mapping[str, Weighed]
+    experiment: Experiment, federation: Federation, weighed: Mapping[str, ModelSize]
 ) -> Need:
     """Sum and new weights of the largest model, or the updates that some task gets for certain."""
     task = max(weighed, key=lambda name: weighed[name].weights)

@@ -4,7 +4,7 @@ An experiment is compared as the plain table that its TOML file holds. What does
 result, the engine and the checkpoints, is left out of every comparison.
 
     decisive_table      all that decides the result (`Experiment.digest`, `Experiment.lineage`)
-    engine_table        the part that an engine depends on (`Experiment.world`)
+    engine_table        the part that an engine depends on (`Experiment.engine_table`)
     differences         the keys in which two tables differ
     describe_change     one of them, in words
 

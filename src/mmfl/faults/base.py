@@ -16,7 +16,7 @@ Outcome = Literal["lost", "refused", "accepted"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that was made to go wrong.
+    """An injected fault.
 
     Attributes:
         address: Of the turn, or of the evaluation.
@@ -34,7 +34,7 @@ class Fault:
 class Misbehaviour(Protocol):
     """What a client sends instead of its update."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """What arrives at the server: the answer, and whatever comes after it.
@@ -51,8 +51,8 @@ class Misbehaviour(Protocol):
 class ReportingMisbehaviour(Protocol):
     """A misbehaviour that also falsifies how a client evaluates a model on its own data."""
 
-    def told(self, found: Evaluation) -> Evaluation:
-        """What the client says instead."""
+    def report(self, found: Evaluation) -> Evaluation:
+        """What the client reports instead."""
         ...
 
 

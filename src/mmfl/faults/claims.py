@@ -21,7 +21,7 @@ class AbsurdWeight:
 
     examples: Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)] = 10**9
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """The update, with that claim."""
@@ -43,14 +43,14 @@ class FalseLoss:
     value: Annotated[float, Strict(), Field(ge=0)] | None = None
     metric: Finite | None = None
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """The update, with false losses before and after."""
         before, after = (self._claimed(loss) for loss in (update.loss_before, update.loss_after))
         return [dataclasses.replace(update, loss_before=before, loss_after=after)]
 
-    def told(self, found: Evaluation) -> Evaluation:
+    def report(self, found: Evaluation) -> Evaluation:
         """The sums, with a false loss and, if so set, a false metric."""
         loss = self._claimed(found.loss, found.examples)
         metric = found.metric if self.metric is None else self.metric * found.examples

@@ -40,7 +40,7 @@ _NOBODY: Mapping[int, int] = {}
 
 @dataclass(eq=False)
 class Injection:
-    """What is made to go wrong in a round, and the record of it.
+    """The faults of a round, and their record.
 
     Attributes:
         settings: The experiment's.
@@ -97,24 +97,24 @@ class Injection:
         self._culprits[act, task] = found
 
     def misbehaves(self, task: str, client: int, act: Act = "train") -> bool:
-        """Whether a client was found to do so."""
+        """Whether `expect` decided that a client misbehaves."""
         return client in self._culprits.get((act, task), _NOBODY)
 
-    def sent(self, update: ClientUpdate) -> Sequence[ClientUpdate]:
+    def send(self, update: ClientUpdate) -> Sequence[ClientUpdate]:
         """What a client that misbehaves sends instead of this update."""
         at = update.address
         number = self._culprits["train", at.task][at.client]
         rng = stream(self.seed, "misbehaviour", self.round, at.task, number, at.client)
         does = self.settings.clients[number].does
         with guard_part("misbehaviour", does, task=at.task):
-            return list(does.sent(update, tasks=self.tasks, rng=rng))
+            return list(does.send(update, tasks=self.tasks, rng=rng))
 
-    def told(self, found: Judged, client: int) -> Judged:
-        """What a client that misbehaves says instead of what it has found, if it has."""
+    def report(self, found: Judged, client: int) -> Judged:
+        """What a misbehaving client reports instead of its evaluation."""
         does = self.settings.clients[self._culprits["evaluate", found.task][client]].does
         if isinstance(does, ReportingMisbehaviour) and isinstance(found, Evaluation):
             with guard_part("misbehaviour", does, task=found.task):
-                return does.told(found)
+                return does.report(found)
         return found
 
     def note(self, address: Address, act: Act, *, refused: bool) -> None:

@@ -16,7 +16,7 @@ __all__ = ["Duplicate", "ReplayedRound", "ReplayedTask"]
 class Duplicate:
     """Sends its update twice."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """The update, and the update."""
@@ -29,7 +29,7 @@ class ReplayedRound:
 
     back: Count = 1
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """The address decides: whatever is in such an update, it is not what was asked for."""
@@ -41,7 +41,7 @@ class ReplayedRound:
 class ReplayedTask:
     """Answers with an update for another task."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """A random one of the others."""

@@ -1,4 +1,4 @@
-"""``[faults]`` in an experiment: what is made to go wrong, by addressed randomness."""
+"""``[faults]`` in an experiment: faults that are injected by addressed randomness."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MISBEHAVIOURS = Family(
         "replayed_task": ReplayedTask,
         "false_loss": FalseLoss,
     },
-    needs=("sent",),
+    needs=("send",),
 )
 
 Chance = Annotated[float, Strict(), Field(ge=0, le=1)]

@@ -23,7 +23,7 @@ def _some_name(tensors: Mapping[str, Flat], rng: Stream) -> str:
 class WrongShape:
     """Sends one tensor with an extra axis (and the same numbers)."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """A random one."""
@@ -37,7 +37,7 @@ class WrongShape:
 class MissingTensor:
     """Leaves out one tensor."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """A random one."""
@@ -50,7 +50,7 @@ class MissingTensor:
 class ExtraTensor:
     """Sends a tensor that the model does not have."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """A single zero, under a name that is free."""

@@ -34,7 +34,7 @@ def _times(update: ClientUpdate, factor: float) -> list[ClientUpdate]:
 class Nan:
     """Sends an update in which one number is NaN."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """In a random place."""
@@ -45,7 +45,7 @@ class Nan:
 class Inf:
     """Sends an update in which one number is infinite."""
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """In a random place."""
@@ -58,7 +58,7 @@ class Scaled:
 
     factor: Positive = 10.0
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """In the right direction, and too far."""
@@ -71,7 +71,7 @@ class SignFlipped:
 
     factor: Positive = 1.0
 
-    def sent(
+    def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
         """In the wrong direction."""

@@ -109,7 +109,7 @@ class ClientTable:
     """What is remembered of clients that had a turn, by id; others cost nothing.
 
     The whole table as arrays, rows by ascending client, is made when it is asked for: `ids` (n),
-    `counts` (n, S), `loss` (n, S) and `norm` (n, S), see `rows`. A file is better off with `whole`.
+    `counts` (n, S), `loss` (n, S) and `norm` (n, S), see `rows`. For a file, use `whole`.
 
     Attributes:
         tasks: (S) what the columns are.

@@ -145,7 +145,7 @@ class Gate:
 
 
 class FaultyGate(Gate):
-    """A gate at which things are made to go wrong.
+    """A gate that injects faults.
 
     Args:
         engine: Trains.
@@ -201,7 +201,7 @@ class FaultyGate(Gate):
         result = self._check(job, result)
         if isinstance(result, ClientFailure):
             return self._count(job, result)
-        sent = self._injection.sent(result)
+        sent = self._injection.send(result)
         answer = sent[0] if sent else ClientFailure(address, "dropout", "sent nothing")
         result = super()._admit(job, answer)
         for _ in sent[1:]:

@@ -28,7 +28,7 @@ class Rounds(Iterator[tuple[State, RoundRecord]]):
     def _advance(self) -> tuple[State, RoundRecord]:
         try:
             return next(self._generator)
-        except SystemExit:  # it would end the program, perhaps as if all were well
+        except SystemExit:  # it would end the program, perhaps as if it had succeeded
             with Guard("your code failed", always=True):
                 raise
 

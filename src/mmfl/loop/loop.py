@@ -73,7 +73,7 @@ def play(ready: Setup, state: State) -> Steps:
     experiment, population = ready.experiment, ready.population
     warn_left_out(population.recruited)
     if state.lineage != experiment.lineage:
-        raise InputError("the state belongs to another experiment and cannot be continued")
+        raise InputError("the state belongs to another experiment and cannot be resumed")
     for t in range(state.round + 1, experiment.rounds + 1):  # line 2
         with ready.hold() as engine:
             state, record = _round(t, experiment, engine, population, state)

@@ -1,4 +1,4 @@
-"""The clients that may train something, and who of them is active, scores a task, does how much."""
+"""The clients that may train something: who is active, who scores, how much work each does."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Population:
     """The clients that may train something.
 
     Attributes:
-        federation: Everybody.
+        federation: All clients.
         seed: The experiment's.
         rate: The share of clients that are active in a round; or each client's own, by place.
         places: Their places in the federation's list; None = all of it (which costs no memory).
-        count: How many they are.
+        count: Their number.
         recruited: Who may train what, if there was an auction.
         quarantine: Who is left out for a while, if anybody.
         score_clients: How many clients score a task in a round; None = all that may train it.

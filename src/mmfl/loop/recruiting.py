@@ -71,7 +71,7 @@ def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients 
     """Hold the auction of an experiment; None if it has none.
 
     A task that nobody may train is left out, if the experiment says so, and the auction is held
-    again for the others; of several such tasks, first the one that is dearest to begin with.
+    again for the others; of several such tasks, the most expensive one first.
     """
     settings = experiment.recruitment
     if settings is None:
@@ -166,7 +166,7 @@ def _hold_auction(mechanism: Mechanism, bids: Bids) -> Recruitment:
 
 
 def compute_payments(recruited: RecruitedClients, asked: Ints, delivered: Ints) -> Floats:
-    """(N, S) what is paid in the end: all, or by delivery and nothing to who holds no data.
+    """(N, S) what is paid in the end: all, or a share by delivery; nothing to clients without data.
 
     Args:
         recruited: Who won what.

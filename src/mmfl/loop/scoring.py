@@ -123,7 +123,7 @@ class _EvaluationGate:
         for piece in pieces:
             told, client = piece, piece.client
             if client is not None and self.injection.misbehaves(piece.task, client, "evaluate"):
-                told = self.injection.told(piece, client)
+                told = self.injection.report(piece, client)
             valid = self._check(told)
             if told is not piece and client is not None:
                 at = self._address(piece.task, client)
@@ -149,7 +149,7 @@ class _EvaluationGate:
         return not reason
 
     def close(self) -> None:
-        """Record who was asked and said nothing."""
+        """Record the clients that were asked and did not answer."""
         for task, clients in self.asked.items():
             for client in clients.tolist():
                 if (task, client) not in self.heard:

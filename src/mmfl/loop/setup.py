@@ -1,6 +1,6 @@
 """All that rounds need, set up once, for the round loop and for stored runs alike.
 
-Whatever is wrong with data, clients or models shows here, before the first round.
+Mistakes in data, clients or models are found here, before the first round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Setup:
         experiment: What to do, resolved.
         engine: To be used while it is held.
         population: Who may train what.
-        federation: Who is there, as long as the engine serves this experiment.
+        federation: The clients, as long as the engine serves this experiment.
     """
 
     experiment: Experiment
@@ -43,7 +43,7 @@ class Setup:
 
     @contextmanager
     def hold(self) -> Iterator[Engine]:
-        """The engine, ready for this experiment, for this thread alone: never held over a yield."""
+        """Hold the engine for this thread, ready for this experiment; never across a yield."""
         with hold(self.engine, alone=_NESTED), guard_engine(self.engine):
             if self.engine.federation is not self.federation:  # it served another one since
                 self.engine.prepare(self.experiment)

@@ -8,8 +8,8 @@ import numpy as np
 
 from mmfl.config import Natural, Positive, component, short
 from mmfl.errors import InputError
-from mmfl.market.bids import Bids, Ints, at_most, positive
-from mmfl.market.recruitment import Recruitment, recruited
+from mmfl.market.bids import Bids, Ints, at_most, check_positive
+from mmfl.market.recruitment import Recruitment, recruit_cheapest
 
 __all__ = [
     "GreedyWithinBudget",
@@ -28,9 +28,9 @@ def value_threshold(bids: Any, threshold: float) -> Recruitment:
         bids: N x S, anything array-like; inf or None = unwilling.
         threshold: The price theta; there is no budget.
     """
-    table, theta = Bids.of(bids), positive(threshold, "threshold")
+    table, theta = Bids.of(bids), check_positive(threshold, "threshold")
     k = np.array([np.searchsorted(row, theta, "left") for row in table.ascending])
-    return recruited(table, k, [theta] * table.shape[1])
+    return recruit_cheapest(table, k, [theta] * table.shape[1])
 
 
 def greedy_within_budget(bids: Any, budget: float) -> Recruitment:
@@ -40,11 +40,11 @@ def greedy_within_budget(bids: Any, budget: float) -> Recruitment:
         bids: N x S, anything array-like; inf or None = unwilling.
         budget: B, shared equally by the tasks. What is left over is kept.
     """
-    table, B = Bids.of(bids), positive(budget, "budget")
+    table, B = Bids.of(bids), check_positive(budget, "budget")
     limit = at_most(B / table.shape[1])
     with np.errstate(over="ignore"):
         k = [np.searchsorted(row.cumsum(), limit, "right") for row in table.ascending]
-    return recruited(table, k, None)
+    return recruit_cheapest(table, k, None)
 
 
 def random_within_budget(
@@ -58,7 +58,7 @@ def random_within_budget(
         order: S permutations of all clients; by default they are drawn.
         seed: Of the draw: task by task from one generator, ``default_rng(seed).permutation(N)``.
     """
-    table, B = Bids.of(bids), positive(budget, "budget")
+    table, B = Bids.of(bids), check_positive(budget, "budget")
     N, S = table.shape
     orders = _draw_orders(seed, N, S) if order is None else _check_orders(order, N, S)
     limit = at_most(B / S)

@@ -22,7 +22,7 @@ from mmfl.config import short
 from mmfl.errors import InputError
 from mmfl.market.ranking import rank_columns
 
-__all__ = ["SLACK", "Bids", "at_most", "positive"]
+__all__ = ["SLACK", "Bids", "at_most", "check_positive"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -134,7 +134,7 @@ def at_most(amount: float) -> float:
     return min(amount * (1 + SLACK), sys.float_info.max)
 
 
-def positive(value: object, name: str) -> float:
+def check_positive(value: object, name: str) -> float:
     """A finite number above 0, or a sentence that says what was wrong with it."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InputError(f"{name} must be a number, got {short(value)}")
@@ -190,7 +190,7 @@ def _to_array(bids: Any) -> npt.NDArray[Any]:
             for place, row in enumerate(bids)
             if (len(row) if isinstance(row, Sequence) else None) != first
         )
-        raise InputError(f"bids must have rows of one length; row {place} differs from row 0")
+        raise InputError(f"bids must have rows of the same length; row {place} differs from row 0")
     try:
         return np.array(bids, dtype=object)
     except ValueError:

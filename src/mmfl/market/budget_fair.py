@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from mmfl.config import Positive, component
-from mmfl.market.bids import Bids, at_most, positive
-from mmfl.market.options import choice
-from mmfl.market.recruitment import Recruitment, recruited
+from mmfl.market.bids import Bids, at_most, check_positive
+from mmfl.market.options import check_choice
+from mmfl.market.recruitment import Recruitment, recruit_cheapest
 
 __all__ = ["BudgetFair", "budget_fair"]
 
@@ -34,8 +34,8 @@ def budget_fair(bids: Any, budget: float, *, payment: Payment = "critical") -> R
         budget: B, shared by all tasks.
         payment: "critical" or "share".
     """
-    table, B = Bids.of(bids), positive(budget, "budget")
-    choice(payment, ("critical", "share"), "payment")
+    table, B = Bids.of(bids), check_positive(budget, "budget")
+    check_choice(payment, ("critical", "share"), "payment")
     N, S = table.shape
     beta = B / S
     t = np.arange(1, N + 2)
@@ -43,7 +43,7 @@ def budget_fair(bids: Any, budget: float, *, payment: Payment = "critical") -> R
         k = np.array([np.searchsorted(t * row, at_most(beta), "right") for row in table.ascending])
     share = beta / np.maximum(k, 1)
     price = share if payment == "share" else np.minimum(share, table.smallest(k + 1))
-    return recruited(table, k, price.tolist())
+    return recruit_cheapest(table, k, price.tolist())
 
 
 @component

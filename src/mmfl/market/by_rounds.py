@@ -2,7 +2,7 @@
 
 Slow and plain: it reads like the pseudocode, with the lines of Algorithm 3 in the margin and the
 repairs marked. `mmfl.market.max_min_fair` is the fast version. Every number is a rational, so no
-decision hangs on rounding; the one tolerance, the budget's, is the specification's.
+decision depends on rounding; the one tolerance, the budget's, is the specification's.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.market.bids import SLACK, Bids, positive
+from mmfl.market.bids import SLACK, Bids, check_positive
 from mmfl.market.budget_fair import Payment
-from mmfl.market.options import choice, flag
+from mmfl.market.options import check_choice, check_flag
 from mmfl.market.recruitment import Fraction, Recruitment, Stop
 
 __all__ = ["Round", "max_min_fair_by_rounds", "rounds_of"]
@@ -57,9 +57,9 @@ def max_min_fair_by_rounds(
     bids: Any, budget: float, *, payment: Payment = "critical", fractional: bool = True
 ) -> Recruitment:
     """The same as `mmfl.market.max_min_fair`, told as the paper tells it; for small tables."""
-    table, B = Bids.of(bids), Q(positive(budget, "budget"))
-    choice(payment, ("critical", "share"), "payment")
-    flag(fractional, "fractional")
+    table, B = Bids.of(bids), Q(check_positive(budget, "budget"))
+    check_choice(payment, ("critical", "share"), "payment")
+    check_flag(fractional, "fractional")
     order = _order(table)
     *_, last = rounds_of(table, B)
     funds, count = dict(last.funds), dict.fromkeys(order, last.t - 1)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mmfl.config import Positive, component
-from mmfl.market.bids import Bids, at_most, positive
-from mmfl.market.recruitment import Recruitment, Stop, recruited
+from mmfl.market.bids import Bids, at_most, check_positive
+from mmfl.market.recruitment import Recruitment, Stop, recruit_cheapest
 
 __all__ = ["GMMFair", "gmm_fair"]
 
@@ -27,12 +27,12 @@ def gmm_fair(bids: Any, budget: float) -> Recruitment:
         bids: N x S, anything array-like; inf or None = unwilling.
         budget: B, shared by all tasks.
     """
-    table, B = Bids.of(bids), positive(budget, "budget")
+    table, B = Bids.of(bids), check_positive(budget, "budget")
     with np.errstate(over="ignore"):
         total = table.ascending.sum(axis=0).cumsum()  # sum over j <= t and s of b(j, s)
     T = int(np.searchsorted(total, at_most(B), "right"))
     stop: Stop = "exhausted" if table.willing.min() <= T else "budget"
-    return recruited(table, np.full(table.shape[1], T), None, stop=stop)
+    return recruit_cheapest(table, np.full(table.shape[1], T), None, stop=stop)
 
 
 @component

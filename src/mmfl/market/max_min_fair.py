@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from mmfl.config import Flag, Positive, component
-from mmfl.market.bids import SLACK, Bids, at_most, positive
+from mmfl.market.bids import SLACK, Bids, at_most, check_positive
 from mmfl.market.budget_fair import Payment
-from mmfl.market.options import choice, flag
-from mmfl.market.recruitment import Fraction, Recruitment, Stop, recruited
+from mmfl.market.options import check_choice, check_flag
+from mmfl.market.recruitment import Fraction, Recruitment, Stop, recruit_cheapest
 
 __all__ = ["MaxMinFair", "max_min_fair", "water_fill"]
 
@@ -47,9 +47,9 @@ def max_min_fair(
         fractional: Whether to spend the rest on fractional clients (step 3). False gives all tasks
             the same number of clients, and fewer ways to gain by a false bid.
     """
-    table, B = Bids.of(bids), positive(budget, "budget")
-    choice(payment, ("critical", "share"), "payment")
-    flag(fractional, "fractional")
+    table, B = Bids.of(bids), check_positive(budget, "budget")
+    check_choice(payment, ("critical", "share"), "payment")
+    check_flag(fractional, "fractional")
     N, S = table.shape
     with np.errstate(over="ignore"):
         need = np.arange(1, N + 2) * table.ascending.sum(axis=0)  # t * sum_s b(t, s)
@@ -65,7 +65,7 @@ def max_min_fair(
         following = table.smallest(np.array(end.counts) + 1)
         price = [min(p, bid) for p, bid in zip(price, following, strict=True)]
     stop: Stop = "exhausted" if table.willing.min() <= T else "budget"
-    return recruited(table, end.counts, price, fractional=end.fractional, stop=stop)
+    return recruit_cheapest(table, end.counts, price, fractional=end.fractional, stop=stop)
 
 
 @dataclass(frozen=True)

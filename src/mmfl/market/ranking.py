@@ -3,9 +3,9 @@
 A stable argsort of a million floats takes three times as long as a plain one, and a plain one four
 times as long as a sort. So large columns are *sorted*: for numbers >= 0 the bits of a float, read
 as a whole number, are in the order of the floats, and the last bits of each can be replaced by its
-row. What comes out is the ranking, but for bids so near to each other that they differ in nothing
-but those last bits (of a million bids, by less than 2e-10 of themselves). Those are put right by
-swapping neighbours, which is stable; where there are too many, the slow way is taken.
+row. The result is the ranking, except for bids so close to each other that they differ only in
+those last bits (among a million bids, by less than 2e-10 of themselves). Those are corrected by
+swapping neighbours, which is stable; if there are too many, the slow way is used.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ __all__ = [
     "Recruitment",
     "Stop",
     "has_budget",
-    "recruited",
+    "recruit_cheapest",
     "replace_budget",
 ]
 
@@ -121,7 +121,7 @@ def replace_budget(mechanism: Mechanism, budget: float) -> Mechanism:
     return changed
 
 
-def recruited(
+def recruit_cheapest(
     bids: Bids,
     counts: npt.ArrayLike,
     price: Sequence[float | None] | None,
@@ -129,14 +129,14 @@ def recruited(
     fractional: Sequence[Fraction | None] | None = None,
     stop: Stop | None = None,
 ) -> Recruitment:
-    """The first `counts[s]` clients of each task by rank win it.
+    """Recruit the `counts[s]` cheapest clients of each task.
 
     Args:
         bids: The bids.
         counts: (S) k_s, at most the number of willing clients.
         price: (S) what each winner of a task is paid; None: each is paid its bid.
-        fractional: (S) a client more, in part.
-        stop: Why no more joined.
+        fractional: (S) one more client, in part.
+        stop: Why no more clients joined.
     """
     S = bids.shape[1]
     k: list[int] = np.asarray(counts, dtype=np.int64).tolist()
@@ -148,7 +148,7 @@ def recruited(
         common = None if price is None or k[s] == 0 else price[s]
         if common is None:
             np.copyto(payment[:, s], bids.values[:, s], where=x[:, s] > 0)
-        else:  # rounding may have put it below the dearest winner's bid
+        else:  # rounding may have put it below the highest winning bid
             price_s = max(float(common), float(bids.ascending[s, k[s] - 1]))
             np.multiply(x[:, s], price_s, out=payment[:, s])
             paid[s] = price_s

@@ -2,7 +2,7 @@
 
 `is_...` answers yes or no; the `..._violation` of the same name says in one sentence where the
 property is broken first, or None. They look at the outcome alone and share no code with the
-auctions, so they also judge outcomes that were made elsewhere.
+auctions, so they can also check outcomes from elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mmfl.errors import InputError
-from mmfl.market.bids import SLACK, Bids, at_most, positive
+from mmfl.market.bids import SLACK, Bids, at_most, check_positive
 from mmfl.market.recruitment import Recruitment
 
 __all__ = [
@@ -35,7 +35,7 @@ def is_budget_feasible(outcome: Recruitment, budget: float, *, per_task: bool = 
 
 def budget_violation(outcome: Recruitment, budget: float, *, per_task: bool = False) -> str | None:
     """What is overspent, or None."""
-    B = positive(budget, "budget")
+    B = check_positive(budget, "budget")
     _check_shapes(outcome, outcome.bids)
     tasks = outcome.bids.tasks
     spend = [_total(outcome.payment[:, s]) for s in range(len(tasks))]
@@ -91,7 +91,7 @@ def max_min_optimum(bids: Any, budget: float) -> int:
     cheapest choice, and their cost rises with t; so the answer is found by halving, with exactly
     rounded sums.
     """
-    table, B = Bids.of(bids), positive(budget, "budget")
+    table, B = Bids.of(bids), check_positive(budget, "budget")
     columns = [column[np.isfinite(column)] for column in table.values.T]
     low, high = 0, min(len(column) for column in columns)
     while low < high:

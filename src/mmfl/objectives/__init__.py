@@ -13,7 +13,7 @@ from mmfl.objectives.losses import (
     MeanAbsoluteError,
     MeanSquaredError,
     OwnLoss,
-    unfit,
+    find_misfit,
 )
 from mmfl.objectives.metrics import (
     METRICS,
@@ -67,5 +67,5 @@ __all__ = [
     "SquaredError",
     "TopK",
     "best_value",
-    "unfit",
+    "find_misfit",
 ]

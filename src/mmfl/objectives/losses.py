@@ -25,8 +25,8 @@ __all__ = [
     "MeanAbsoluteError",
     "MeanSquaredError",
     "OwnLoss",
-    "one_number_each",
-    "unfit",
+    "check_one_number_each",
+    "find_misfit",
 ]
 
 Targets = Literal["classes", "real", "any"]
@@ -134,10 +134,12 @@ class OwnLoss:
 
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """What it returns, or the mean of that."""
-        return one_number_each(self.function(outputs, targets), len(targets), self.function).mean()
+        return check_one_number_each(
+            self.function(outputs, targets), len(targets), self.function
+        ).mean()
 
 
-def unfit(loss: Loss, data: Arrays) -> str | None:
+def find_misfit(loss: Loss, data: Arrays) -> str | None:
     """Why a loss cannot be computed on a data set's targets; None if it can."""
     classes = data.classes is not None
     if isinstance(loss, BinaryCrossEntropy):
@@ -159,14 +161,14 @@ def unfit(loss: Loss, data: Arrays) -> str | None:
     return f'its loss is for {other[0]}; set e.g. loss = "{other[1]}"'
 
 
-def one_number_each(value: Tensor, examples: int, function: OwnFunction) -> Tensor:
-    """A user's function must give a mean or a vector."""
+def check_one_number_each(value: Tensor, examples: int, function: OwnFunction) -> Tensor:
+    """Refuse what a user's function returns unless it is a mean or a vector."""
     from torch import Tensor
 
     if not isinstance(value, Tensor) or tuple(value.shape) not in ((), (examples,)):
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise InputError(
-            f"{function.path!r} must give one number or one per example ({examples}), got {got}"
+            f"{function.path!r} must return one number or one per example ({examples}), got {got}"
         )
     return value
 

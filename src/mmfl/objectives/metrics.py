@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from mmfl.config import Count, Family, OwnFunction, component, problem, short
 from mmfl.errors import InputError
-from mmfl.objectives.losses import Loss, one_number_each
+from mmfl.objectives.losses import Loss, check_one_number_each
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -197,7 +197,9 @@ class OwnMetric:
         """What it returns."""
         own = {k: v for k, v in self.function.options.items() if k not in ("better", "bounds")}
         call = OwnFunction(self.function.path, own)
-        return lambda outputs, targets: one_number_each(call(outputs, targets), len(targets), call)
+        return lambda outputs, targets: check_one_number_each(
+            call(outputs, targets), len(targets), call
+        )
 
 
 def best_value(metric: Metric) -> float:

@@ -1,12 +1,12 @@
-"""A quantity that falls with the work done: a learning curve, fitted and carried on.
+"""A learning curve: a quantity that falls with the work done, fitted and extrapolated.
 
 Work is U = sum over trained rounds of n_t^beta, where n_t is the number of clients whose updates
 were accepted. With beta = 1 only client turns count, with beta = 0 only rounds do; in between, a
 round with more clients is worth more, but not in proportion.
 
 Within the data a curve is the falling one that is closest to it (isotonic regression); beyond, it
-goes on like a power law a + b (U + c)^-d that is fitted to the same data, or stays where it is if
-there is too little to fit one to.
+continues as a power law a + b (U + c)^-d that is fitted to the same data, or stays constant if
+there is too little data to fit one.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class History:
         return work[new], self.difficulty[new]
 
     @property
-    def crowd(self) -> float:
+    def mean_clients(self) -> float:
         """Clients in a round in which the task trained, on average."""
         trained = self.clients[self.clients > 0]
         return float(trained.mean()) if trained.size else math.nan
@@ -68,8 +68,8 @@ def best_beta(histories: Sequence[History]) -> float | None:
     fifth of their points there is left out. Seeds alone make runs differ, so another beta than
     `DEFAULT_BETA` must bring their points closer to one curve by a fifth (mean square).
     """
-    crowds = [history.crowd for history in histories if history.crowd > 0]
-    if len(crowds) < 2 or max(crowds) < _APART * min(crowds):
+    mean_clients = [history.mean_clients for history in histories if history.mean_clients > 0]
+    if len(mean_clients) < 2 or max(mean_clients) < _APART * min(mean_clients):
         return None
     errors = np.array([scatter(histories, beta) for beta in _BETAS.tolist()])
     if np.isnan(errors).all():
@@ -85,7 +85,7 @@ def scatter(histories: Sequence[History], beta: float) -> float:
 
     NaN if they hardly do.
     """
-    points = [h.points(beta) for h in histories if h.crowd > 0]
+    points = [h.points(beta) for h in histories if h.mean_clients > 0]
     low, high = max(x[0] for x, _ in points), min(x[-1] for x, _ in points)
     x, y = (np.concatenate(part) for part in zip(*points, strict=True))
     common = (x >= low) & (x <= high) & np.isfinite(y)
@@ -135,7 +135,7 @@ class Learning:
             bounds: What a metric lies between.
             beta: In [0, 1]; by default what the histories tell, else `DEFAULT_BETA`.
         """
-        known = [h for h in histories if h.crowd > 0 and np.isfinite(h.difficulty).any()]
+        known = [h for h in histories if h.mean_clients > 0 and np.isfinite(h.difficulty).any()]
         if not known:
             raise InputError("the task was never trained")
         fitted = beta if beta is not None else best_beta(known)
@@ -153,7 +153,7 @@ class Learning:
         hardness = Curve.fit(x, y, floor=0.0)
         return cls(beta, fitted is not None, hardness, shortfall, records, better)
 
-    def beyond(self, work: float) -> bool:
+    def is_beyond(self, work: float) -> bool:
         """Whether no run has done as much work: what is said of it is extrapolated."""
         return work > self.hardness.end * (1 + _SLACK)
 
@@ -167,7 +167,7 @@ class Learning:
             return math.nan
         return self.shortfall.at(work) * (-1.0 if self.better == "higher" else 1.0)
 
-    def reached(self, target: float, work: float, *, like: int = 0) -> bool:
+    def has_reached(self, target: float, work: float, *, like: int = 0) -> bool:
         """Whether the metric was as good as this target at least once, after this work.
 
         Args:

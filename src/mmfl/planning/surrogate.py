@@ -110,7 +110,7 @@ class Surrogate:
 
     Attributes:
         experiment: The experiment.
-        federation: Who is there; it may be that of another seed.
+        federation: The clients; it may be that of another seed.
         predictors: By task, what is known of it.
     """
 
@@ -130,7 +130,7 @@ class Surrogate:
 
     def prepare(self, experiment: Experiment) -> None:
         """Only experiments with the same tasks, clients and seed can be served."""
-        experiment.resolved().refuse_world_of(self.experiment)
+        experiment.resolved().check_same_engine_table(self.experiment)
 
     def initial(self) -> dict[str, Params]:
         """No work done yet."""
@@ -172,4 +172,4 @@ class Surrogate:
             yield Evaluation(task, 1, predictor.difficulty(work), predictor.metric(work))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to free."""

@@ -137,10 +137,10 @@ class TrialTally:
 
     def _is_beyond(self, task: str, work: float) -> bool:
         predictor = self._predictors[task]
-        return isinstance(predictor, Learning) and predictor.beyond(work)
+        return isinstance(predictor, Learning) and predictor.is_beyond(work)
 
     def _has_reached(self, task: str, work: float) -> bool:
         predictor, target = self._predictors[task], self._targets.get(task)
         if target is None or not isinstance(predictor, Learning):
             return False
-        return predictor.reached(target, work, like=self._draw)
+        return predictor.has_reached(target, work, like=self._draw)

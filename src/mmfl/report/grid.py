@@ -45,7 +45,7 @@ class Cell:
         return f"**{self.text}**" if self.bold else self.text
 
     def escape(self, *, stars: bool) -> Cell:
-        """Without anything that a terminal would obey; with a star where there is no bold."""
+        """With control characters escaped, and with a star where there is no bold."""
         return replace(self, text="*" * (stars and self.bold) + printable(self.text))
 
 
@@ -79,7 +79,7 @@ class Column:
         return max((_width(cell.text) for cell in self.cells), default=0)
 
     def escape(self, *, stars: bool) -> Column:
-        """Without anything that a terminal would obey; with stars where there is no bold."""
+        """With control characters escaped, and with stars where there is no bold."""
         title = "\n".join(map(printable, self.title.split("\n")))
         return replace(self, title=title, cells=[cell.escape(stars=stars) for cell in self.cells])
 

@@ -45,7 +45,7 @@ def remarks(variants: Sequence[Variant]) -> list[Remark]:
     found = [
         remark
         for variant in variants
-        for remark in (*_find_untrained(variant), *_find_failed(variant), *_inexact(variant))
+        for remark in (*_find_untrained(variant), *_find_failed(variant), *_find_inexact(variant))
     ]
     made = find_mixed_setups(run.made_with for variant in variants for run in variant.runs.values())
     found += [Remark("", describe_mix(name, counts)) for name, counts in made.items()]
@@ -78,11 +78,11 @@ def as_data(variant: Variant) -> dict[str, Any]:
             task: list(found) for task in variant.tasks if (found := _seeds(variant, task))
         },
         "inexact": {str(seed): run.inexact for seed, run in variant.runs.items() if run.inexact},
-        "made_with": _made_with(variant.runs.values()),
+        "made_with": _list_setups(variant.runs.values()),
     }
 
 
-def _made_with(runs: Iterable[Curves]) -> dict[str, list[str]]:
+def _list_setups(runs: Iterable[Curves]) -> dict[str, list[str]]:
     """What runs were made with: by name, one value if they are alike."""
     found: dict[str, list[str]] = {}
     for name, value in ((n, v) for run in runs for n, v in run.made_with.items()):
@@ -100,15 +100,15 @@ def _seeds(variant: Variant, task: str) -> dict[int, TaskTurns]:
 def _find_untrained(variant: Variant) -> Iterable[Remark]:
     for task in variant.tasks:
         found = _seeds(variant, task)
-        for kind in dict.fromkeys(map(_kind, found.values())):
-            some = {seed: turns for seed, turns in found.items() if _kind(turns) == kind}
+        for kind in dict.fromkeys(map(_get_kind, found.values())):
+            some = {seed: turns for seed, turns in found.items() if _get_kind(turns) == kind}
             most = max(some.values(), key=lambda turns: turns.failed)
             total = replace(most, failed=sum(turns.failed for turns in some.values()))
             said = f"task {task!r} never trained with {_list_seeds(some)}: {total.why}"
             yield Remark(variant.name, said, most.broken)
 
 
-def _kind(turns: TaskTurns) -> tuple[bool, bool, bool]:
+def _get_kind(turns: TaskTurns) -> tuple[bool, bool, bool]:
     """What seeds have in common that one remark is about."""
     return turns.failed > 0, turns.left_out, turns.nobody
 
@@ -125,7 +125,7 @@ def _find_failed(variant: Variant) -> Iterable[Remark]:
         yield Remark(variant.name, said)
 
 
-def _inexact(variant: Variant) -> Iterable[Remark]:
+def _find_inexact(variant: Variant) -> Iterable[Remark]:
     for seed, run in variant.runs.items():
         if run.inexact:
             said = f"the run with seed {seed} is not bit-exact: it was {run.inexact}"

@@ -38,9 +38,9 @@ __all__ = [
     "compare_variants",
     "confidence_interval",
     "of_task",
+    "refuse_other_tasks",
     "rounds_to",
-    "same_tasks",
-    "sharing_seeds",
+    "select_comparable",
     "spread",
     "summary",
     "variants",
@@ -165,7 +165,7 @@ class Spread:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Exactly rounded, so that the order of the values changes no bit."""
+    """Exactly rounded, so that the order of the values does not matter."""
     known = [value for value in values if not math.isnan(value)]
     if not all(map(math.isfinite, known)):  # a model that diverged
         return Spread(sum(known) / len(known), math.nan, len(known))
@@ -273,8 +273,8 @@ def compare_variants(first: Variant, other: Variant, quantity: Quantity) -> Pair
     )
 
 
-def same_tasks(variants: Sequence[Variant]) -> None:
-    """Refuse variants that cannot stand in one table."""
+def refuse_other_tasks(variants: Sequence[Variant]) -> None:
+    """Refuse variants with other tasks: they cannot be in one table."""
     if not variants:
         raise InputError("a comparison needs at least one variant, got none")
     names = [variant.name for variant in variants]
@@ -289,7 +289,7 @@ def same_tasks(variants: Sequence[Variant]) -> None:
             )
 
 
-def sharing_seeds(variants: Sequence[Variant]) -> list[Variant]:
+def select_comparable(variants: Sequence[Variant]) -> list[Variant]:
     """The first of these variants, and the others that have a seed in common with it."""
     first = set(variants[0].seeds)
     return [variant for variant in variants if first & set(variant.seeds)]

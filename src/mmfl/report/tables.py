@@ -24,9 +24,9 @@ from mmfl.report.statistics import (
     Variant,
     compare_variants,
     of_task,
+    refuse_other_tasks,
     rounds_to,
-    same_tasks,
-    sharing_seeds,
+    select_comparable,
     spread,
 )
 from mmfl.report.words import escape_markdown, number
@@ -51,7 +51,7 @@ class Results:
         target: float | None = None,
         about: Sequence[Remark] | None = None,
     ) -> None:
-        same_tasks(variants)
+        refuse_other_tasks(variants)
         self._variants = tuple(variants)
         self._about = tuple(remarks(variants) if about is None else about)
         self._names = [mark_name(variant.name, self._about) for variant in variants]
@@ -122,7 +122,7 @@ class Differences:
         quantities: Sequence[Quantity] = OVERALL,
         about: Sequence[Remark] | None = None,
     ) -> None:
-        same_tasks(variants)
+        refuse_other_tasks(variants)
         if len(variants) < 2:
             raise InputError(f"differences need a second variant, got only {variants[0].name!r}")
         self._steps = _steps(variants, quantities)
@@ -190,7 +190,7 @@ class Differences:
 
 def data(variants: Sequence[Variant], target: float | None = None) -> dict[str, Any]:
     """Everything in both tables, by seed too, as JSON has it: what is unknown is None."""
-    same_tasks(variants)
+    refuse_other_tasks(variants)
     first = variants[0]
     tasks = [of_task(first, name) for name in first.tasks]
     goal = None if target is None else rounds_to(target)
@@ -226,7 +226,7 @@ def data(variants: Sequence[Variant], target: float | None = None) -> dict[str, 
                 if goal is None
                 else _plain_pair(compare_variants(first, other, goal)),
             }
-            for other in sharing_seeds(variants)[1:]
+            for other in select_comparable(variants)[1:]
         ],
     }
 

@@ -32,7 +32,7 @@ This page is written by `{command}`.
 computed seed by seed; brackets hold its 95% confidence interval. A claim *holds* if the interval is
 on its side of zero, *fails* if it is on the other side, and is *not decided* otherwise. There are
 {claims} intervals on this page, so expect about one in twenty to miss its true value. All rules
-share aggregation (but for q-Fel), data, seeds, initial models and evaluation.
+share aggregation (except q-Fel), data, seeds, initial models and evaluation.
 """
 
 

@@ -1,4 +1,4 @@
-"""Run directories: written, read, and compared."""
+"""Run directories: writing, reading and comparing them."""
 
 from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.auction import StoredRecruitment
@@ -7,9 +7,9 @@ from mmfl.runs.directory.lock import is_owned
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names
 from mmfl.runs.environment import (
-    changed_code,
     describe_mix,
     environment_now,
+    find_changed_code,
     find_mixed_setups,
     inexact,
     made_with,
@@ -31,12 +31,12 @@ __all__ = [
     "StoredRecruitment",
     "StoredRounds",
     "TaskTurns",
-    "changed_code",
     "check_folder",
     "check_names",
     "clear_unfinished",
     "describe_mix",
     "environment_now",
+    "find_changed_code",
     "find_damage",
     "find_mixed_setups",
     "inexact",

@@ -1,4 +1,4 @@
-"""Opening `run.sqlite`: what kind of file it is comes first, then what it says.
+"""Opening `run.sqlite`: first check what kind of file it is, then what it says.
 
 A run directory may come from anywhere. A pipe or a device is never opened. A reader cannot write,
 does not trust what the schema says (`mmfl.runs.schema` compares it with ours before any query) and
@@ -25,10 +25,10 @@ __all__ = [
     "DATABASE",
     "DatabaseFiles",
     "close_database",
+    "explain_errors",
     "open_for_reading",
     "open_for_writing",
     "transaction",
-    "trouble",
     "wait_for_lock",
 ]
 
@@ -120,7 +120,7 @@ def close_database(database: sqlite3.Connection, *, inherited: bool) -> None:
 
 
 class DatabaseFiles:
-    """The files of a database that is open: which they are, so that it shows if they are others.
+    """The files of an open database, to notice if they are removed or replaced.
 
     A process that has files open does not notice that they are removed or replaced, and what it
     writes is lost.
@@ -148,7 +148,7 @@ class DatabaseFiles:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """All that is written in this block is stored, or nothing."""
+    """Store everything that is written in this block, or nothing."""
     try:
         wait_for_lock(lambda: calls.execute(database, "BEGIN IMMEDIATE"))
         yield database
@@ -177,8 +177,8 @@ def wait_for_lock(act: Callable[[], T]) -> T:
 
 
 @contextmanager
-def trouble(doing: str, folder: Path) -> Iterator[None]:
-    """What goes wrong with files or the database in this block is one sentence."""
+def explain_errors(doing: str, folder: Path) -> Iterator[None]:
+    """Turn errors of files or of the database in this block into one sentence."""
     try:
         yield
     except (OSError, sqlite3.Error, UnicodeError, OverflowError) as error:

@@ -20,10 +20,10 @@ from mmfl.system.files import read_text
 
 __all__ = [
     "as_json",
-    "changed_code",
     "describe_mix",
     "differences",
     "environment_now",
+    "find_changed_code",
     "find_mixed_setups",
     "import_folders",
     "inexact",
@@ -118,7 +118,7 @@ def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return [name for name in one if name in other and one[name] != other[name]]
 
 
-def changed_code(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def find_changed_code(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """What differs, as "code of MODULE", in the user's code that two sessions were made with."""
     return [name for name in differences(was, now) if name.startswith(_CODE)]
 

@@ -37,9 +37,9 @@ class TaskTurns:
 
     @property
     def broken(self) -> bool:
-        """Whether the task never trained although it was to: a failure of the run.
+        """Whether the task never trained although it should have: a failure of the run.
 
-        A task that the auction left out, or that was given no turn by chance, is none.
+        A task that the auction left out, or that got no turn by chance, does not count.
         """
         return not self.trained and (self.failed > 0 or self.nobody)
 

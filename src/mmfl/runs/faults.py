@@ -1,4 +1,4 @@
-"""What was made to go wrong in a run, as its directory tells it.
+"""The injected faults of a run, read from its directory.
 
 In `run.sqlite`, table `fault` has a row for each injected fault: round, task, client, kind and
 outcome ("lost", "refused" or "accepted"). In table `round`, `virtual` is the round's duration in

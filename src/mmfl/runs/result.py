@@ -1,4 +1,4 @@
-"""A run as its directory tells it, finished or not."""
+"""A run, read from its directory, finished or not."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from mmfl.experiment import (
 from mmfl.loop import State
 from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import CheckpointStore
-from mmfl.runs.database import open_for_reading, trouble
+from mmfl.runs.database import explain_errors, open_for_reading
 from mmfl.runs.directory.folders import refuse_link
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import is_first, is_marked, read_mark, remove_beginning
@@ -43,12 +43,12 @@ from mmfl.system.files import SETTINGS, exists, is_folder, list_folder, read_fil
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
 
-__all__ = ["ResumableRun", "clear_unfinished", "complaint", "find_resumable", "is_unsigned"]
+__all__ = ["ResumableRun", "clear_unfinished", "find_mismatch", "find_resumable", "is_unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
 class ResumableRun:
-    """A run that was begun before; this process alone may write into its directory.
+    """A run that was started earlier; only this process may write into its directory.
 
     Attributes:
         folder: Its directory.
@@ -64,7 +64,7 @@ class ResumableRun:
     _lease: Lease
 
     def close(self) -> None:
-        """Let others have the directory."""
+        """Release the directory."""
         self._lease.close()
 
     def resume(self, engine: Engine, first: State) -> tuple[RunStore, State]:
@@ -82,7 +82,7 @@ class ResumableRun:
                 self.folder / "checkpoints", keep=self.experiment.checkpoints.keep
             )
             noted = store.meta().get("checkpoint", "")
-            found = checkpoints.newest(noted=noted, fits=partial(complaint, store))
+            found = checkpoints.newest(noted=noted, fits=partial(find_mismatch, store))
             state = first if found.state is None else found.state
             for sentence in found.damaged.values():
                 where = f"the one of round {state.round}" if state.round else "the start"
@@ -131,8 +131,8 @@ class ResumableRun:
         store.sign(self.experiment.rounds)
 
 
-def complaint(store: RunStore, state: State) -> str | None:
-    """Why a state is not one of a run's, whose last rounds may have been lost in a power cut."""
+def find_mismatch(store: RunStore, state: State) -> str | None:
+    """Why a state is not one of this run, whose last rounds a power cut may have lost."""
     told = store.rows("SELECT chain FROM round WHERE round = ?", state.round)
     count = store.rows("SELECT count(*) FROM round WHERE round <= ?", state.round)
     if not told or count[0][0] != state.round:
@@ -186,7 +186,7 @@ def is_unsigned(folder: Path) -> bool:
     """Whether a folder is empty, or an mmfl run directory in which no run has started yet."""
     if not is_folder(folder):
         return False
-    with trouble("read", folder):
+    with explain_errors("read", folder):
         names = {path.name for path in list_folder(folder)}
     if not names:
         return True
@@ -217,7 +217,7 @@ def _remove_unsigned(folder: Path, lease: Lease) -> None:
         for name, digest in mark.files.items():
             _refuse_foreign(folder / name, digest)
     lease.take()
-    with trouble("clear", folder):
+    with explain_errors("clear", folder):
         remove_beginning(folder)
 
 

@@ -130,13 +130,13 @@ class StoredRounds(Rounds):
             else:
                 store = self._create(ready, wanted, resume=resume)
             stack.enter_context(closing(store))
-            with _status_noted(store):
+            with _note_status(store):
                 store.note(seconds_setup=repr(calls.perf_counter() - start))
                 self.after = state.round
                 yield from self._play(ready, store, state)
 
     def _play(self, ready: Setup, store: RunStore, after: State) -> Steps:
-        """The rounds to come; however this ends, the run can be resumed from there."""
+        """Play the rounds that are left; however this ends, the run can be resumed."""
         auction = _Auction(ready)
         state, saving = after, _Saving(store, ready.experiment.checkpoints, after)
         try:
@@ -144,7 +144,7 @@ class StoredRounds(Rounds):
             yield cast(Any, None)  # to `start`
             for state, record in play(ready, after):
                 store.add(state, record)
-                saving.stored(state)
+                saving.take(state)
                 yield state, record
             saving.finish()
             store.save_models(state.params)
@@ -159,14 +159,14 @@ class StoredRounds(Rounds):
             raise
 
     def _follow(self) -> None:
-        """If the current folder has changed, the path as it was given means another place."""
+        """Use the absolute path if the current folder has changed."""
         with suppress(OSError):  # the current folder may be gone
             if self.folder.absolute() == self._place:
                 return
         self.folder = self._place
 
     def _create(self, ready: Setup, wanted: Path | None, *, resume: bool) -> RunStore:
-        """The store; if another process took the number meanwhile, under the next one."""
+        """Create the store; if another process took the folder's number, use the next one."""
         experiment, lost = ready.experiment, 0
         while True:
             try:
@@ -225,8 +225,8 @@ class _Saving:
         self._checked: set[tuple[str, str]] = set()
         self._seconds = float(store.meta().get("seconds_checkpoints", "0"))
 
-    def stored(self, state: State) -> None:
-        """A round was stored; save it, if it is time."""
+    def take(self, state: State) -> None:
+        """Take the state of a stored round, and save it if a checkpoint is due."""
         self._last = state
         self._check(state)
         if self._schedule.due(state.round, calls.perf_counter()):
@@ -241,7 +241,7 @@ class _Saving:
                 check_state(value, key[0])
 
     def save(self) -> None:
-        """Save the last state that was stored, unless it is saved."""
+        """Save the last stored state, unless it has been saved."""
         if self._last.round == self._saved or not self._keep:
             return
         self._store.check_owner()
@@ -256,7 +256,7 @@ class _Saving:
         self._checkpoints.save(self._last, note)
         self._saved = self._last.round
         self._seconds += end - start
-        self._schedule.saved(self._saved, start, end)
+        self._schedule.note_saved(self._saved, start, end)
 
     def save_or_warn(self) -> None:
         """Save the last state; a failure is a warning, for the run ends anyway."""
@@ -274,8 +274,8 @@ class _Saving:
 
 
 @contextmanager
-def _status_noted(store: RunStore) -> Iterator[None]:
-    """However the run ends, its directory says how; the error that ended it is the one raised."""
+def _note_status(store: RunStore) -> Iterator[None]:
+    """Store how the run ends; the error that ended it is the one that is raised."""
     status = "failed"
     try:
         yield

@@ -34,10 +34,10 @@ from mmfl.runs.database import (
     DATABASE,
     DatabaseFiles,
     close_database,
+    explain_errors,
     open_for_reading,
     open_for_writing,
     transaction,
-    trouble,
 )
 from mmfl.runs.directory.folders import no_run, refuse_link, refuse_taken
 from mmfl.runs.directory.lock import Lease
@@ -99,7 +99,7 @@ class RunStore:
         data: Mapping[str, str] | None = None,
         numerics: Mapping[str, str] | None = None,
     ) -> RunStore:
-        """Begin a run's directory; of several processes that want the same one, one gets it.
+        """Start a run's directory; of several processes that want the same one, one gets it.
 
         Args:
             folder: The directory.
@@ -114,7 +114,7 @@ class RunStore:
             "experiment.toml": experiment.to_toml().encode(),
             "environment.json": as_json(environment),
         }
-        with trouble("create", folder), ExitStack() as undo:
+        with explain_errors("create", folder), ExitStack() as undo:
             made = not exists(folder)
             make_folders(folder)
             if made:
@@ -157,11 +157,11 @@ class RunStore:
     def reopen(cls, folder: Path, lease: Lease) -> RunStore:
         """An existing run, for writing: `lease` is on its folder, and closed with it."""
         cls.open(folder).close()  # says what is wrong with it
-        with trouble("open", folder):
+        with explain_errors("open", folder):
             return cls(folder, open_for_writing(folder), lease)
 
     def sign(self, rounds: int) -> None:
-        """Say which process is about to run it; from here on the tables outlast a power cut."""
+        """Record which process runs it; from here on the tables survive a power cut."""
         owner = {} if self._lease is None else {"owner": self._lease.token}
         self.note_durably(format=FORMAT, status="running", rounds=str(rounds), **owner)
         self._signed = True
@@ -205,7 +205,7 @@ class RunStore:
 
     @classmethod
     def _read(cls, folder: Path) -> RunStore:
-        with trouble("read", folder), ExitStack() as undo:
+        with explain_errors("read", folder), ExitStack() as undo:
             database = open_for_reading(folder)
             undo.callback(database.close)
             try:
@@ -224,7 +224,7 @@ class RunStore:
             set_meta(database, **values)
 
     def note_durably(self, **values: str) -> None:
-        """Set entries of `meta`; these, and all that was written before, outlast a power cut."""
+        """Set entries of `meta`; these, and all that was written before, survive a power cut."""
         with self._durably():
             self.note(**values)
 
@@ -269,7 +269,7 @@ class RunStore:
 
     def save_models(self, params: Mapping[str, Params]) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
-        with trouble("write", self.folder):
+        with explain_errors("write", self.folder):
             models = self._place / "models"
             refuse_link(models, self.folder / "models")
             if not is_folder(models):
@@ -295,7 +295,7 @@ class RunStore:
         new = {name: digests.hash_and_size(content()) for name, content in contents.items()}
         both = {name: known.get(name, {}) | entry for name, entry in new.items()}
         self.note_durably(files=json.dumps(known | both))
-        with trouble("write", self.folder):
+        with explain_errors("write", self.folder):
             for name, content in contents.items():
                 write_whole(self._place / name, content(), sync=False)
             for folder in {(self._place / name).parent for name in contents}:
@@ -318,7 +318,7 @@ class RunStore:
 
     def meta(self) -> dict[str, str]:
         """The table `meta`."""
-        with trouble("read", self.folder):
+        with explain_errors("read", self.folder):
             return read_meta(self._database)
 
     def environment(self) -> dict[str, Any]:
@@ -341,7 +341,7 @@ class RunStore:
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """The answer to a query."""
-        with trouble("read", self.folder):
+        with explain_errors("read", self.folder):
             return fetch(self._database, query, *values)
 
     def has(self, table: str, column: str = "round") -> bool:
@@ -363,11 +363,11 @@ class RunStore:
         """Raise `StoreError` if the run directory is not, or no longer, this process's to write."""
         if self._lease is not None and self._files is not None:
             self._lease.check()
-            with trouble("write", self.folder):
+            with explain_errors("write", self.folder):
                 self._files.check()
 
     def close(self) -> None:
-        """Close the database, and let others have the folder."""
+        """Close the database and release the folder."""
         try:
             close_database(self._connection, inherited=self.inherited)
         finally:
@@ -376,18 +376,18 @@ class RunStore:
 
     @contextmanager
     def _durably(self) -> Iterator[None]:
-        """What is written in this block, and before it, outlasts a power cut."""
-        with trouble("write", self.folder):
+        """Make what is written in this block, and before it, survive a power cut."""
+        with explain_errors("write", self.folder):
             calls.execute(self._database, "PRAGMA synchronous = FULL")
         yield
-        with trouble("write", self.folder):
+        with explain_errors("write", self.folder):
             calls.execute(self._database, "PRAGMA synchronous = NORMAL")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """All that is written in this block is stored with its digest, or nothing is."""
         self.check_owner()
-        with trouble("write", self.folder), transaction(self._database) as database:
+        with explain_errors("write", self.folder), transaction(self._database) as database:
             if self._lease is not None and self._signed:
                 self._lease.check_owner(read_meta(database).get("owner"))
             yield database

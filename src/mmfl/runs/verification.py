@@ -32,7 +32,7 @@ from mmfl.runs.directory.names import check_folder
 from mmfl.runs.failures import turns_by_task
 from mmfl.runs.faults import count_quarantined, tallies
 from mmfl.runs.integrity.digests import DIGEST
-from mmfl.runs.resume import complaint
+from mmfl.runs.resume import find_mismatch
 from mmfl.runs.store import RunStore
 from mmfl.system.files import SETTINGS, exists, read_text
 
@@ -220,7 +220,7 @@ def _checkpoints(folder: Path, store: RunStore | None = None) -> Iterator[Part]:
                 said = str(error).removeprefix(f"checkpoint {name!r} ")
                 yield Part(what, "damaged", said.removeprefix("is damaged: "))
             continue
-        said = "" if store is None else complaint(store, state) or ""
+        said = "" if store is None else find_mismatch(store, state) or ""
         yield Part(what, "not verifiable" if said else "ok", said and f"it {said}")
 
 

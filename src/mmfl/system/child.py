@@ -159,14 +159,14 @@ class Child:
                 self.line.shutdown(socket.SHUT_RDWR)
 
     def kill(self) -> None:
-        """End it at once, and give everything back."""
+        """Kill it at once, and free everything."""
         if self.ours:
             self.process.kill()
             self.process.wait()
         self.close()
 
     def close(self) -> None:
-        """Give everything back; it has ended, or is not ours."""
+        """Free everything; the process has ended, or is not ours."""
         if self.ours:
             self.watcher.join()
         self.line.close()

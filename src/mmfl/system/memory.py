@@ -1,7 +1,8 @@
 """How much memory there is, and one sentence before something starts that needs more.
 
-An estimate is from below: what is certainly needed, and no more. So nothing is refused that could
-have worked, and what is not refused may still run out of memory; then that is one sentence, too.
+An estimate is a lower bound: what is certainly needed, and no more. So nothing is refused that
+could have worked. What is not refused may still run out of memory, which is then reported in one
+sentence, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from mmfl.errors import ResourceError, text_of
 from mmfl.system.cgroups import OWN, ROOT, groups, lines_of, numbers_in
 
-__all__ = ["Memory", "Need", "left_in_groups", "ran_out", "refuse", "size"]
+__all__ = ["Memory", "Need", "describe_shortage", "left_in_groups", "refuse", "size"]
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 
@@ -115,7 +116,7 @@ def size(number: int) -> str:
     return f"{amount:,.{digits}f} {_UNITS[unit]}"
 
 
-def ran_out(error: BaseException) -> str | None:
+def describe_shortage(error: BaseException) -> str | None:
     """A few words about an exception, if it means that memory ran out; torch has its own."""
     text = text_of(error)
     if isinstance(error, MemoryError):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mmfl.system.cgroups import OWN, ROOT, groups, numbers_in
 
-__all__ = ["usable"]
+__all__ = ["count_usable"]
 
 
-def usable(root: Path = ROOT, own: Path = OWN) -> int:
+def count_usable(root: Path = ROOT, own: Path = OWN) -> int:
     """The cores that it may run on, or fewer if its control group's quota allows less.
 
     A quota of 1.5 processors keeps two busy three quarters of the time: it counts as two.

@@ -1,4 +1,4 @@
-"""One thread at a time for things that know nothing of threads, such as engines.
+"""One thread at a time for objects that are not thread-safe, such as engines.
 
     with hold(engine):
         ...  # other threads that hold the same engine wait

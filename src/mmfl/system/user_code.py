@@ -24,7 +24,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar
 
 from mmfl.errors import EngineError, MmflError, MmflWarning, shorten, text_of
-from mmfl.system.memory import ran_out
+from mmfl.system.memory import describe_shortage
 
 __all__ = [
     "Guard",
@@ -160,7 +160,7 @@ def describe_error(error: BaseException, part: object = None) -> str:
     if isinstance(error, MmflError):
         return text
     name = type(error).__name__
-    said = ran_out(error) or (f"{name}: {text}" if text else name)
+    said = describe_shortage(error) or (f"{name}: {text}" if text else name)
     place = _find_place(error, part)
     return f"{said} ({place})" if place else said
 

@@ -4,9 +4,10 @@ A step of a small network takes less time than telling torch about it. So there 
 (z_l = a_l W_l' + b_l, a_{l+1} = max(z_l, 0), and backwards), and the clients of a chunk take their
 steps together: all but the products themselves is done for all of them in one call.
 
-What a client gets does not depend on its company, to the bit: each product is the client's own, on
-memory that is aligned alike for all (the bits of a product depend on that), and a batch that is not
-full is filled up with examples of weight zero to a size that the client's own data decides.
+A client's result does not depend on the other clients, to the bit: each product is the client's
+own, on memory that is aligned alike for all (the bits of a product depend on that), and a batch
+that is not full is filled up with examples of weight zero to a size that the client's own data
+decides.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from mmfl.exchange import CHUNK, Flat, Layout, LocalWork
 from mmfl.train.inputs import Inputs
-from mmfl.train.reference import Trained, Turn, batches
+from mmfl.train.reference import Turn, TurnReport, batches
 
 __all__ = ["Batched"]
 
@@ -60,7 +61,7 @@ class Batched:
 
     def train(
         self, weights: Flat, turns: Sequence[Turn], out: Callable[[], Flat] | None = None
-    ) -> Iterator[tuple[Flat, Trained]]:
+    ) -> Iterator[tuple[Flat, TurnReport]]:
         """Each turn's change of the weights, and its report."""
         np.copyto(self._first.numpy()[0], weights)
         for _, alike in groupby(turns, key=_alike):
@@ -70,13 +71,13 @@ class Batched:
                     np.copyto(place, change)
                 yield place, report
 
-    def _train_together(self, turns: Sequence[Turn]) -> Iterator[tuple[Flat, Trained]]:
+    def _train_together(self, turns: Sequence[Turn]) -> Iterator[tuple[Flat, TurnReport]]:
         """Tau steps of SGD for each of them: its change of the weights, and its report."""
         schedule, room = _Schedule.of(turns), self._room(_width(turns[0]))
         before, after = self._descend(schedule, room)
         for k, plan in enumerate(schedule.plans):
             change = self._finish(schedule, room, k)
-            yield change, Trained(sum(map(len, plan)), float(before[k]), float(after[k]))
+            yield change, TurnReport(sum(map(len, plan)), float(before[k]), float(after[k]))
 
     def _descend(self, schedule: _Schedule, room: _Room) -> tuple[Doubles, Doubles]:
         """All steps but the longest turns' last; each turn's loss before, and at its last step."""

@@ -1,6 +1,6 @@
 """From rows of a data set to tensors: augmented, scaled, in the layout that is fast.
 
-Images are given channels last in memory (their shape is N x C x H x W as ever): on the processors
+Images are given channels last in memory (their shape is N x C x H x W as usual): on the processors
 tried, training a small CNN is half as fast again and evaluating it twice as fast.
 """
 
@@ -20,7 +20,7 @@ from mmfl.data import Arrays, Augment, Normalize
 from mmfl.errors import DataError
 from mmfl.rng import Stream
 
-__all__ = ["Inputs", "bears_channels_last"]
+__all__ = ["Inputs", "supports_channels_last"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -126,7 +126,7 @@ class Inputs:
         return x if self._channels_last else x.clone(memory_format=torch.contiguous_format)
 
 
-def bears_channels_last(module: nn.Module) -> bool:
+def supports_channels_last(module: nn.Module) -> bool:
     """Whether torch can train a network on images that lie channels last.
 
     With strided 1 x 1 convolutions of fewer than 8 channels it cannot: their weight gradient writes

@@ -1,4 +1,4 @@
-"""Local training as a plain loop: Algorithm 1, lines 8-9. All other kernels are measured on it.
+"""Local training as a plain loop: Algorithm 1, lines 8-9. All other kernels are compared with it.
 
 The optimiser is SGD as torch has it, new for every turn, as in the authors' code. The kernel "fast"
 is the same loop with an optimiser that updates all weights in one pass, over shards that are scaled
@@ -20,15 +20,15 @@ from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
 from mmfl.train.precision import use_precision
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, seeded
+from mmfl.train.seeding import end_fork, seed_torch
 from mmfl.train.sgd import Optimizer, Sgd
 
 __all__ = [
     "Kernel",
     "Mean",
     "OneByOne",
-    "Trained",
     "Turn",
+    "TurnReport",
     "batches",
     "forward",
     "match_shape",
@@ -41,7 +41,7 @@ Mean = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TurnReport:
     """What a turn reports besides the weights; see `mmfl.exchange.ClientUpdate`."""
 
     samples: int
@@ -68,7 +68,7 @@ class Kernel(Protocol):
 
     def train(
         self, weights: Flat, turns: Sequence[Turn], out: Callable[[], Flat] | None = None
-    ) -> Iterator[tuple[Flat, Trained]]:
+    ) -> Iterator[tuple[Flat, TurnReport]]:
         """How each client changes the task's weights (Algorithm 1, lines 8-9), and its report.
 
         A change is to be used before the next is asked for: they all lie in what `out` gives, which
@@ -98,11 +98,11 @@ class OneByOne:
 
     def train(
         self, weights: Flat, turns: Sequence[Turn], out: Callable[[], Flat] | None = None
-    ) -> Iterator[tuple[Flat, Trained]]:
+    ) -> Iterator[tuple[Flat, TurnReport]]:
         """Each turn's change of the weights, and its report."""
         for turn in turns:
             self.resident.set(weights)
-            with seeded(turn.rng):
+            with seed_torch(turn.rng):
                 report = train(
                     self.resident.module,
                     self.batches(turn.rows, turn.rng),
@@ -159,7 +159,7 @@ def train(
     precision: str,
     rng: Stream,
     sgd: type[Optimizer] = Sgd,
-) -> Trained:
+) -> TurnReport:
     """Tau steps of SGD on the client's shard, in place (Algorithm 1, lines 8-9).
 
     Args:
@@ -186,4 +186,4 @@ def train(
         first = first if samples else last
         samples += len(rows)
         end_fork(process)  # before the next step, in which it would fork again
-    return Trained(samples, first, last)
+    return TurnReport(samples, first, last)

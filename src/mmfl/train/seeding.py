@@ -17,7 +17,7 @@ from mmfl.rng import Stream
 from mmfl.train.modes import set_modes_aside
 from mmfl.train.settings import USUAL, change_settings, read_settings
 
-__all__ = ["end_fork", "isolate_torch", "seeded"]
+__all__ = ["end_fork", "isolate_torch", "seed_torch"]
 
 _LOCK = threading.RLock()
 _NOTHING = nullcontext()
@@ -53,7 +53,7 @@ def isolate_torch() -> Iterator[None]:
 
 
 @contextmanager
-def seeded(rng: Stream) -> Iterator[None]:
+def seed_torch(rng: Stream) -> Iterator[None]:
     """Torch's own generator is set from an address (dropout, first weights)."""
     process = os.getpid()
     with _LOCK:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from mmfl.data import Arrays
-from mmfl.experiment import Task, Weighed
+from mmfl.experiment import ModelSize, Task
 from mmfl.train.seeding import isolate_torch
 
 __all__ = ["weigh"]
@@ -16,7 +16,7 @@ __all__ = ["weigh"]
 Shape = tuple[int, ...]
 
 
-def weigh(task: Task, data: Arrays, kernel: str) -> Weighed:
+def weigh(task: Task, data: Arrays, kernel: str) -> ModelSize:
     """What a task's network takes; it raises whatever the network raises when it is built.
 
     Args:
@@ -28,7 +28,7 @@ def weigh(task: Task, data: Arrays, kernel: str) -> Weighed:
         module = task.model.build(data.shape, data.outputs)
     weights = sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
     answers = data.outputs**2 if kernel == "batched" else 0
-    return Weighed(weights, *_activations(module, data.shape), answers)
+    return ModelSize(weights, *_activations(module, data.shape), answers)
 
 
 def _activations(module: nn.Module, shape: Shape) -> tuple[int, int]:

@@ -29,20 +29,20 @@ from mmfl.exchange import (
     Params,
     Split,
 )
-from mmfl.experiment import Experiment, KernelName, SimulatedFederation, Task, Weighed, simulate
+from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
 from mmfl.models import MODELS
-from mmfl.objectives import BinaryCrossEntropy, Loss, unfit
+from mmfl.objectives import BinaryCrossEntropy, Loss, find_misfit
 from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
-from mmfl.train.inputs import Inputs, bears_channels_last
+from mmfl.train.inputs import Inputs, supports_channels_last
 from mmfl.train.kernels import kernel
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, isolate_torch, seeded
+from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
 from mmfl.train.sizing import weigh
-from mmfl.train.warm_start import warm_weights
+from mmfl.train.warm_start import load_warm_start
 
 __all__ = ["Trainer"]
 
@@ -126,14 +126,14 @@ class Trainer:
         with isolate_torch():
             if setup.task.warm_start is not None:
                 try:
-                    first = warm_weights(setup.task.warm_start, setup.resident.layout)
+                    first = load_warm_start(setup.task.warm_start, setup.resident.layout)
                 except MmflError as error:
                     raise EngineError(f"task {task!r}: {error}") from None
             setup.resident.set(first)
             self._try_out(setup)
         return Params(setup.resident.layout, first)
 
-    def weigh(self, name: str) -> Weighed | None:
+    def weigh(self, name: str) -> ModelSize | None:
         """How large a task's model will be; None if only building it can tell."""
         task = self._tasks[name]
         if MODELS.kind_of(task.model) not in MODELS.table:
@@ -218,7 +218,7 @@ class Trainer:
             if client is not None:
                 rows = self.federation.shard(task, client)
             assert rows is not None
-            with isolate_torch(), torch.no_grad(), seeded(rng):
+            with isolate_torch(), torch.no_grad(), seed_torch(rng):
                 setup.resident.set(weights)
                 sums = self._sums(setup, rows, split)
         except BaseException as error:
@@ -255,16 +255,16 @@ class Trainer:
 
     def _build(self, name: str) -> _TaskSetup:
         data, task = self.arrays[name], self._tasks[name]
-        misfit = unfit(task.loss, data)
+        misfit = find_misfit(task.loss, data)
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
         with _guard(name, "its model cannot be built", task.model):
-            with isolate_torch(), seeded(stream(self._seed, "initial", name)):
+            with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
             resident = Resident(module)
         try:
-            last = bears_channels_last(module)
+            last = supports_channels_last(module)
             with guard_part("normalization", task.normalize):
                 inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
             with guard_part("metric", task.metric):
@@ -286,7 +286,7 @@ class Trainer:
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss
-        with isolate_torch(), torch.no_grad(), seeded(stream(0, "try")):
+        with isolate_torch(), torch.no_grad(), seed_torch(stream(0, "try")):
             with _guard(name, "its examples cannot be prepared", model):  # by a user's `Augment`
                 x, y = setup.inputs.train(rows, rng=stream(0, "try"))
             with _guard(name, "its model does not run", model):
@@ -306,7 +306,7 @@ class Trainer:
             _guard(name, "its loss or metric fails", loss),
             isolate_torch(),
             torch.no_grad(),
-            seeded(stream(0, "try")),
+            seed_torch(stream(0, "try")),
         ):
             self._sums(setup, rows, "train")
 

@@ -9,10 +9,10 @@ from mmfl.errors import InputError, did_you_mean
 from mmfl.exchange import Flat, Layout, Params
 from mmfl.system.files import read_file
 
-__all__ = ["warm_weights"]
+__all__ = ["load_warm_start"]
 
 
-def warm_weights(path: str, layout: Layout) -> Flat:
+def load_warm_start(path: str, layout: Layout) -> Flat:
     """The file's tensors in the model's order; `InputError` unless they are exactly the model's."""
     where = f"warm_start {path!r}"
     try:

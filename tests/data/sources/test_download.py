@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mmfl.data.sources.catalogue import RemoteFile
-from mmfl.data.sources.download import Got, Patience, download
+from mmfl.data.sources.download import Patience, Received, download
 from mmfl.errors import FetchError
 from support.helpers import one_line
 from support.publisher import BIG, FILES, Publisher, remote, serving
@@ -26,7 +26,7 @@ def publisher() -> Iterator[Publisher]:
         yield publisher
 
 
-def get(file: RemoteFile, folder: Path) -> list[Got]:
+def get(file: RemoteFile, folder: Path) -> list[Received]:
     return list(download(file, folder / file.name, patience=SOON))
 
 
@@ -47,8 +47,8 @@ def arrived(folder: Path) -> None:
 
 def test_a_whole_file_in_one_go(publisher: Publisher, tmp_path: Path) -> None:
     news = get(remote(BIG, publisher.address), tmp_path)
-    assert news[0] == Got(BIG, 0, SIZE)
-    assert news[-1] == Got(BIG, SIZE, SIZE)
+    assert news[0] == Received(BIG, 0, SIZE)
+    assert news[-1] == Received(BIG, SIZE, SIZE)
     assert [one.done for one in news] == sorted(one.done for one in news)
     assert publisher.asked == [(BIG, None)]
     arrived(tmp_path)
@@ -166,7 +166,7 @@ def test_a_file_of_another_size_is_refused(
 def test_a_server_that_does_not_tell_the_size_is_fine(publisher: Publisher, tmp_path: Path) -> None:
     publisher.silent = True
     file = replace(remote(BIG, publisher.address), size=None)
-    assert get(file, tmp_path)[-1] == Got(BIG, SIZE, None)
+    assert get(file, tmp_path)[-1] == Received(BIG, SIZE, None)
     arrived(tmp_path)
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from mmfl.data import Named
-from mmfl.data.sources import CATALOGUE, Entry, Said, fetch
-from mmfl.data.sources.download import Got, Patience
+from mmfl.data.sources import CATALOGUE, Entry, Message, fetch
+from mmfl.data.sources.download import Patience, Received
 from mmfl.errors import FetchError
 from support.helpers import one_line
 from support.publisher import BIG, FILES, IDX, PARTS, Publisher, serving, tiny, with_content
@@ -35,8 +35,8 @@ def publisher() -> Iterator[Publisher]:
 
 def get(entry: Entry, folder: Path, **options: Any) -> list[str]:
     news = list(fetch(entry, folder, patience=SOON, **options))
-    assert all(isinstance(one, Got | Said) for one in news)
-    return [one.text for one in news if isinstance(one, Said)]
+    assert all(isinstance(one, Received | Message) for one in news)
+    return [one.text for one in news if isinstance(one, Message)]
 
 
 def refused(entry: Entry, folder: Path, **options: Any) -> str:

@@ -12,12 +12,12 @@ from support.helpers import one_line
 
 def saved(settings: Checkpoints, rounds: list[float], cost: float, after: int = 0) -> list[int]:
     """The rounds after which it saves, if they and saving take so long."""
-    rhythm, now, found = CheckpointSchedule(settings, round=after, now=0.0), 0.0, []
+    schedule, now, found = CheckpointSchedule(settings, round=after, now=0.0), 0.0, []
     for number, seconds in enumerate(rounds, start=after + 1):
         now += seconds
-        if rhythm.due(number, now):
+        if schedule.due(number, now):
             found.append(number)
-            rhythm.saved(number, now, now + cost)
+            schedule.note_saved(number, now, now + cost)
             now += cost
     return found
 

@@ -1,4 +1,4 @@
-"""What a person sees of auctions: tables on a terminal or in a pipe."""
+"""Shows auctions: tables on a terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def _count(value: float) -> str:
 
 @contextmanager
 def progress(what: str, steps: int | None = None) -> Iterator[Callable[[Iterable[T]], Iterable[T]]]:
-    """Show on standard error, if that is a terminal, how far something is that may take long.
+    """Show the progress of something that may take long, if standard error is a terminal.
 
-    Yields a function to wrap the steps with; without a number of steps only a sign of life is
-    shown. Nothing of it is left when it is over.
+    Yields a function to wrap the steps with; without a number of steps, only a spinner is shown. It
+    disappears at the end.
     """
     console = Console(stderr=True, highlight=False, markup=False)
     if not is_live(console):

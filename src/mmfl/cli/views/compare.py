@@ -1,4 +1,4 @@
-"""What a person sees of a comparison: bars on a terminal, elsewhere a line when a run is over."""
+"""Shows a comparison: bars on a terminal, elsewhere a line for each run that has ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from mmfl.comparison import Comparison, Event, Planned, Step
+    from mmfl.comparison import Comparison, Event, PlannedRun, Step
 
 __all__ = ["CompareView"]
 
@@ -28,7 +28,7 @@ class CompareView:
         self._runs = len(comparison.runs)
         self._rounds = comparison.todo
         self._steps: dict[Path, Step] = {}
-        self._before = 0  # rounds of runs that are over
+        self._before = 0  # rounds of runs that have ended
         self._ended = 0
         self._start = time.monotonic()
         self._progress: Progress | None = None
@@ -45,8 +45,8 @@ class CompareView:
         if self._progress is not None:
             self._progress.__exit__(None, None, None)
 
-    def show(self, run: Planned, event: Event) -> None:
-        """One more round of a run is done; or it failed, or is over."""
+    def show(self, run: PlannedRun, event: Event) -> None:
+        """Show that a run has done a round, has failed or has ended."""
         from mmfl.comparison import Failed, Step
 
         if isinstance(event, Step):
@@ -71,7 +71,7 @@ class CompareView:
     def _whole(self) -> str:
         return f"{self._ended} of {self._runs} runs"
 
-    def _print(self, run: Planned, last: Step) -> None:
+    def _print(self, run: PlannedRun, last: Step) -> None:
         gone = time.monotonic() - self._start
         left = gone / self._rounds_done * (self._rounds - self._rounds_done)
         metrics = "  ".join(f"{task} {value:.3f}" for task, value in last.metric.items())

@@ -25,6 +25,6 @@ def open_console(file: TextIO | None = None, *, quiet: bool = False) -> Console:
 
 
 def is_live(console: Console) -> bool:
-    """Whether lines may be drawn again; FORCE_COLOR asks for colours in a file, not for that."""
+    """Whether lines may be redrawn; FORCE_COLOR asks only for colours in a file."""
     forced = "FORCE_COLOR" in os.environ and not console.file.isatty()
     return console.is_terminal and not forced and not console.quiet

@@ -1,4 +1,4 @@
-"""What a person sees of a plan: a table, scenario by scenario, and what to know about it."""
+"""Shows a plan: a table, scenario by scenario, and its notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live table on a terminal, plain lines elsewhere."""
+"""Shows a run: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ class ProgressView:
         if self._live is not None:
             self._live.__exit__(None, None, None)
 
-    def started(self, folder: Path, after: int) -> None:
-        """A run begins, or goes on after a round."""
+    def show_start(self, folder: Path, after: int) -> None:
+        """Show that a run starts, or resumes after a round."""
         self._start, self._after = time.monotonic(), after
         if after >= self._rounds:
             self._console.print(f"{folder} is already finished", soft_wrap=True)
         elif after:
             self._console.print(f"resuming {folder} after round {after}", soft_wrap=True)
 
-    def recruited(self, recruitment: StoredRecruitment | None) -> None:
-        """What the auction decided, before the first round."""
+    def show_recruitment(self, recruitment: StoredRecruitment | None) -> None:
+        """Show what the auction decided, before the first round."""
         if recruitment is not None:
             self._console.print(recruitment_table(recruitment))
             self._console.print(recruitment_line(recruitment), soft_wrap=True)
 
     def show(self, record: RoundRecord) -> None:
-        """One more round is done."""
+        """Show one more round."""
         self._failures += _count_failed(record)
         for task, clients in record.clients.items():
             self._turns[task] += clients
@@ -83,7 +83,7 @@ class ProgressView:
             self._console.print(self._line(record), soft_wrap=True)
 
     def close_with(self, run: Run) -> None:
-        """The result, after the last round."""
+        """Show the result, after the last round."""
         self._console.print(results_table(run))
         if run.recruitment is not None:
             self._console.print(recruitment_line(run.recruitment), soft_wrap=True)
@@ -170,12 +170,12 @@ def recruitment_line(recruitment: StoredRecruitment) -> str:
 
 
 def _title(kinds: Set[str]) -> str:
-    """What a column of metrics is called: by their kind, if they are of one kind."""
+    """The title of a column of metrics: their kind, if all have the same kind."""
     return next(iter(kinds)) if len(kinds) == 1 else "metric"
 
 
 def troubles(run: Run) -> list[str]:
-    """What a person should know besides the results."""
+    """Lines about what a person should know besides the results."""
     lines = []
     if run.reason:
         lines.append(f"failed: {run.reason}")

@@ -1,9 +1,9 @@
 """How a task's data is shared out among the clients. `PARTITIONS` is the family's table.
 
-With ``overlap = false`` one seeded permutation is cut up: no example lies with two clients. With
+With ``overlap = false`` one seeded permutation is cut up: no example belongs to two clients. With
 ``overlap = true`` each client's shard is drawn by itself from the address (seed, task, client): a
 population of any size costs nothing until a client's turn comes. `by_group`, `given` and a user's
-function say themselves who holds what.
+function decide by themselves who holds what.
 """
 
 from mmfl.config import Family

@@ -17,6 +17,6 @@ class AutoPartition:
     """`by_group` if the data has groups, else `iid` over all data."""
 
     def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
-        """Either."""
+        """Split by one of the two."""
         either = Iid() if examples.groups is None else ByGroup()
         return either.split(examples, clients, rng=rng)

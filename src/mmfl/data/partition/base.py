@@ -35,7 +35,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Shards(Protocol):
-    """Which examples (numbers of rows) lie with which client."""
+    """Which client holds which examples (row numbers)."""
 
     @property
     def everybody(self) -> bool:
@@ -87,10 +87,10 @@ Points = Annotated[
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Rows in the order of their owners: what it costs depends on the rows, not on the clients.
+    """Rows in the order of their owners: the cost depends on the rows, not on the clients.
 
     Attributes:
-        rows: The rows that lie with somebody.
+        rows: The rows that somebody holds.
         owners: The client of each of them, ascending.
         clients: How many clients there are, with and without rows.
         note: A sentence that a user should read, e.g. that the data is too short; or nothing.
@@ -148,7 +148,7 @@ def pieces(shards: Sequence[Ints]) -> Cut:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Each shard drawn by itself when it is asked for.
+    """Shards that are drawn when they are asked for.
 
     Attributes:
         points: Examples per client.
@@ -172,12 +172,12 @@ class Drawn:
 
 
 def choose_rows(rows: Ints, size: int, rng: Stream) -> Ints:
-    """That many different ones of these rows."""
+    """That many of these rows, all different."""
     return rows[rng.choice(len(rows), size, replace=False)]
 
 
 def draw_sizes(points: tuple[int, int], clients: Ints, rng: Stream) -> Ints:
-    """How many examples `points` asks for with each of these clients; clients do not interact."""
+    """How many examples each of these clients gets by `points`; clients are independent."""
     low, high = points
     if low == high:
         return np.full(len(clients), low, dtype=np.int64)
@@ -212,7 +212,7 @@ def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: 
 def need_points(
     points: tuple[int, int] | None, available: int, which: str = "to draw from"
 ) -> tuple[int, int]:
-    """The points that a draw with overlap cannot do without, if there are as many examples.
+    """The points that a draw with overlap needs; refused if there are fewer examples.
 
     Args:
         points: As configured.

@@ -1,4 +1,4 @@
-"""Who holds what stands in a file."""
+"""A partition that a file gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 
 from mmfl.config import Text, component, short
 from mmfl.data.arrays import Examples
-from mmfl.data.npy import MAGIC, read_head
+from mmfl.data.npy import MAGIC, read_header
 from mmfl.data.partition.base import Cut, Ints, Shards
 from mmfl.errors import DataError
 from mmfl.rng import Stream
@@ -94,7 +94,7 @@ def _vector(where: str, path: Path) -> npt.NDArray[Any]:
         if file.read(6) != MAGIC:
             raise DataError(f"{where} is not a valid npy file")
         file.seek(0)
-        head = read_head(file)
+        head = read_header(file)
         if head.dtype.hasobject:
             raise DataError(
                 f"{where} holds Python objects, which are never loaded; "

@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 from mmfl.data.sources.catalogue import CATALOGUE, Entry
 
 if TYPE_CHECKING:
-    from mmfl.data.sources.fetching import Said, fetch
-    from mmfl.data.sources.local_files import Row, files, listing, whereabouts
+    from mmfl.data.sources.fetching import Message, fetch
+    from mmfl.data.sources.local_files import Row, files, find_dataset, list_datasets
     from mmfl.data.sources.verification import compare
 
 __all__ = [
     "CATALOGUE",
     "Entry",
+    "Message",
     "Row",
-    "Said",
     "compare",
     "fetch",
     "files",
-    "listing",
-    "whereabouts",
+    "find_dataset",
+    "list_datasets",
 ]
 
 _HOMES = {
     "Row": "local_files",
-    "Said": "fetching",
+    "Message": "fetching",
     "compare": "verification",
     "fetch": "fetching",
     "files": "local_files",
-    "listing": "local_files",
-    "whereabouts": "local_files",
+    "list_datasets": "local_files",
+    "find_dataset": "local_files",
 }
 
 

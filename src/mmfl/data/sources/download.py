@@ -1,7 +1,7 @@
-"""One file over HTTP: in pieces, resumed where it broke off, and checked before it gets its name.
+"""Download one file over HTTP: in pieces, resumed if interrupted, checked before it gets its name.
 
-What has arrived lies in ``<file>.part``, which outlives a broken line, Ctrl-C and a killed process.
-The next attempt asks for the rest of it (RFC 9110, Range). Only a file with the right SHA-256 is
+What has arrived is in ``<file>.part``, which survives a lost connection, Ctrl-C and a kill. The
+next attempt asks for the rest of it (RFC 9110, Range). Only a file with the right SHA-256 is
 renamed; bytes that turn out wrong are deleted. A file whose hash is not known is never resumed,
 because nothing would tell whether both halves are of the same file.
 """
@@ -25,14 +25,14 @@ from mmfl.data.sources.catalogue import RemoteFile
 from mmfl.errors import FetchError
 from mmfl.system.files import hash_file
 
-__all__ = ["Got", "Patience", "download"]
+__all__ = ["Patience", "Received", "download"]
 
 _CHUNK = 1 << 18
 _PROGRESS = 1 << 20  # after this many more bytes, earlier failures are forgotten
 
 
 @dataclass(frozen=True)
-class Got:
+class Received:
     """How much of a file has arrived.
 
     Attributes:
@@ -66,17 +66,17 @@ class _RefusedError(Exception):
 
 
 class _BrokenError(Exception):
-    """The line broke; what has arrived is good."""
+    """The connection was lost; what has arrived is good."""
 
 
 class _WrongError(Exception):
     """What has arrived is not the file."""
 
 
-def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[Got]:
+def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[Received]:
     """Fetch a file to `target` from the first of its addresses that has it; `FetchError` if none.
 
-    A target that is there and right is left alone.
+    A target that exists and is correct is kept.
     """
     if target.exists():
         if file.sha256 is not None and hash_file(target) == file.sha256:
@@ -115,7 +115,7 @@ def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[
     raise FetchError(f"cannot fetch {file.name}: {said}")
 
 
-def _attempt(file: RemoteFile, address: str, part: Path, timeout: float) -> Iterator[Got]:
+def _attempt(file: RemoteFile, address: str, part: Path, timeout: float) -> Iterator[Received]:
     """One request, from where `part` ends."""
     have = _size(part) if file.sha256 is not None else 0
     headers = {"User-Agent": f"mmfl/{__version__}", "Accept-Encoding": "identity"}
@@ -142,11 +142,11 @@ def _attempt(file: RemoteFile, address: str, part: Path, timeout: float) -> Iter
 
 def _receive(
     file: RemoteFile, address: str, reply: Any, part: Path, have: int, total: int | None
-) -> Iterator[Got]:
+) -> Iterator[Received]:
     expected = file.size if total is None else total
     with part.open("ab" if have else "wb") as out:
         while True:
-            yield Got(file.name, have, expected)
+            yield Received(file.name, have, expected)
             try:
                 chunk = reply.read(_CHUNK)
             except (OSError, http.client.HTTPException) as error:
@@ -183,7 +183,7 @@ def _unreachable(address: str, error: Exception) -> Exception:
     reason = getattr(error, "reason", error)
     words = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
     said = f"{_host(address)} cannot be reached ({words})"
-    # A name that nobody knows will not be known in a second either.
+    # A host that is unknown now will still be unknown in a second.
     final = isinstance(reason, socket.gaierror) or isinstance(error, ValueError)
     return _RefusedError(said) if final else _BrokenError(said)
 

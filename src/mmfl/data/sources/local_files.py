@@ -1,4 +1,4 @@
-"""Which data sets are here, and which could be: what ``mmfl data list`` shows."""
+"""The data sets that are here, or can be fetched: what ``mmfl data list`` shows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from mmfl.data.arrays import PARTS
 from mmfl.data.datasets import fetch_command, npz_files
-from mmfl.data.npy import Head, members, read_head, read_member
+from mmfl.data.npy import Header, members, read_header, read_member
 from mmfl.data.sources.catalogue import CATALOGUE
 from mmfl.errors import DataError, did_you_mean
 from mmfl.system.files import open_file
 from mmfl.system.memory import Need, refuse
 
-__all__ = ["Row", "files", "listing", "whereabouts"]
+__all__ = ["Row", "files", "find_dataset", "list_datasets"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def files(folder: Path) -> dict[str, Path]:
     return npz_files(folder)
 
 
-def whereabouts(name: str, folder: Path) -> Path | None:
+def find_dataset(name: str, folder: Path) -> Path | None:
     """Where a name's data lies: its file, or None if it is embedded; `DataError` if not here."""
     here, entry = files(folder), CATALOGUE.get(name)
     if name in here:
@@ -63,7 +63,7 @@ def whereabouts(name: str, folder: Path) -> Path | None:
     return None
 
 
-def listing(folder: Path) -> list[Row]:
+def list_datasets(folder: Path) -> list[Row]:
     """Everything in the catalogue and in the folder, the catalogue first."""
     here, rows = files(folder), []
     for name, entry in CATALOGUE.items():
@@ -78,12 +78,12 @@ def listing(folder: Path) -> list[Row]:
 
 
 def _row_of_file(name: str, path: Path, licence: str | None) -> Row:
-    """Shapes from the arrays' heads, classes from the labels; the examples are not read."""
+    """Shapes from the arrays' headers, classes from the labels; the examples are not read."""
     place = ("folder", str(path), licence)
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             found = members(archive, PARTS)
-            heads = {name: _head(archive, member) for name, member in found.items()}
+            heads = {name: _read_header(archive, member) for name, member in found.items()}
             train, test = heads["x_train"].shape, heads["x_test"].shape
             refuse([Need("its labels", heads["y_train"].bytes + heads["y_test"].bytes)])
             y = [read_member(archive, found[part]) for part in ("y_train", "y_test")]
@@ -94,6 +94,6 @@ def _row_of_file(name: str, path: Path, licence: str | None) -> Row:
         return Row(name, None, None, None, None, *place)
 
 
-def _head(archive: zipfile.ZipFile, member: str) -> Head:
+def _read_header(archive: zipfile.ZipFile, member: str) -> Header:
     with archive.open(member) as file:
-        return read_head(file)
+        return read_header(file)

@@ -1,8 +1,8 @@
 """Named arrays in a temporary file without a name, mapped by this process and its workers.
 
-The file is unlinked from the start: whatever dies, however it dies, the space comes back. It lies
-in the folder for temporary files (TMPDIR), not in /dev/shm, whose size is often a trap. Space is
-reserved before it is written to, so that a full disk is an error here and not a signal later.
+The file is unlinked from the start, so its space is freed however the processes end. It is in the
+folder for temporary files (TMPDIR), not in /dev/shm, which is often too small. Space is reserved
+before it is written to, so that a full disk is an error here and not a signal later.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Arena:
             np.copyto(self.arrays[name], array)
 
     def close(self) -> None:
-        """Give the file back; maps that are still in use live until they are dropped."""
+        """Free the file; maps that are still in use live until they are dropped."""
         self.arrays = {}
         self._file.close()
 

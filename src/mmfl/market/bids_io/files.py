@@ -82,21 +82,7 @@ def _read(file: BinaryIO, name: str) -> Bids:
     start = file.readline(_LINE + 1)
     if len(start) > _LINE:
         raise _too_long(name, 1)
-    first = _text(start.removeprefix(b"\xef\xbb\xbf"), name, 1)
-    try:
-        header = [cell.strip() for cell in next(csv.reader([first], strict=True), [])]
-    except csv.Error as error:
-        raise InputError(f"{name}, line 1: {_plain(error)}") from None
-    if not any(header):
-        raise InputError(f"{name}, line 1: must name the columns, such as client,task a,task b")
-    if all(_NUMBER.fullmatch(cell) or not cell for cell in header):
-        raise InputError(
-            f"{name}, line 1: must name the columns, such as client,task a,task b, "
-            f"got {short(first.strip())}"
-        )
-    if len(header) == 1 and _OTHER_SEPARATOR.search(first):
-        rule = "columns must be separated by commas"
-        raise InputError(f"{name}, line 1: {rule}, got {short(first.strip())}")
+    header = _read_header(_text(start.removeprefix(b"\xef\xbb\xbf"), name, 1), name)
     named = header[0].casefold() in _NAMES
     tasks = tuple(header[named:])
     if not tasks:
@@ -113,6 +99,25 @@ def _read(file: BinaryIO, name: str) -> Bids:
     if line == 2:
         raise InputError(f"{name}: has no bids; after line 1 there must be a line for each client")
     return Bids(table.values(), table.clients(), tasks)
+
+
+def _read_header(first: str, name: str) -> list[str]:
+    """The names of the columns, from the first line."""
+    try:
+        header = [cell.strip() for cell in next(csv.reader([first], strict=True), [])]
+    except csv.Error as error:
+        raise InputError(f"{name}, line 1: {_plain(error)}") from None
+    if not any(header):
+        raise InputError(f"{name}, line 1: must name the columns, such as client,task a,task b")
+    if all(_NUMBER.fullmatch(cell) or not cell for cell in header):
+        raise InputError(
+            f"{name}, line 1: must name the columns, such as client,task a,task b, "
+            f"got {short(first.strip())}"
+        )
+    if len(header) == 1 and _OTHER_SEPARATOR.search(first):
+        rule = "columns must be separated by commas"
+        raise InputError(f"{name}, line 1: {rule}, got {short(first.strip())}")
+    return header
 
 
 class _Table:

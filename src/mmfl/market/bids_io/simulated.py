@@ -77,7 +77,7 @@ def ids_of(clients: Sequence[int]) -> Any:
 
 
 def bytes_needed(clients: int, tasks: int) -> int:
-    """What an auction certainly takes: the bids three times, or bids, shares and payments."""
+    """The least memory an auction needs: the bids three times, or bids, shares and payments."""
     return clients * (24 * tasks + 16)
 
 

@@ -11,7 +11,7 @@ from mmfl.market.baselines import ValueThreshold
 from mmfl.market.bids import Bids, Ints
 from mmfl.market.budget_fair import BudgetFair
 from mmfl.market.max_min_fair import MaxMinFair
-from mmfl.market.options import count
+from mmfl.market.options import check_count
 from mmfl.market.recruitment import Recruitment
 from mmfl.market.truthfulness.best_response import Response, Rule, best_response, function_of
 from mmfl.market.verify import budget_violation, max_min_optimum, rationality_violation
@@ -73,9 +73,9 @@ def audit(
         tries: Approximate number of bids to try for each client and task.
         seed: Seed for the choice of clients.
     """
-    count(tries, "tries")
+    check_count(tries, "tries")
     if users is not None:
-        count(users, "users")
+        check_count(users, "users")
     table = Bids.of(bids)
     N, S = table.shape
     outcome = function_of(mechanism)(table)

@@ -29,7 +29,7 @@ import numpy as np
 from mmfl.config import short
 from mmfl.errors import InputError
 from mmfl.market.bids import SLACK, Bids
-from mmfl.market.options import count
+from mmfl.market.options import check_count
 from mmfl.market.recruitment import Mechanism, Recruitment
 
 __all__ = ["MARKUPS", "Response", "Rule", "best_response", "function_of", "responses"]
@@ -112,7 +112,7 @@ def responses(
         last = table.shape[0] - 1
         raise InputError(f"user must be a row of the costs, 0 to {last}, got {short(user)}")
     if most is not None:
-        count(most, "most")
+        check_count(most, "most")
     search = _LieSearch(function_of(mechanism), table, int(user))
     lies = {s: search.lies_in(s, most) for s, cost in enumerate(search.true) if cost < np.inf}
     mark_ups = [tuple(cost * factor for cost in search.true) for factor in MARKUPS]
@@ -124,7 +124,8 @@ def function_of(mechanism: Rule) -> Callable[[Bids], Recruitment]:
     """The mechanism as a function from bids to a `Recruitment`."""
     found = getattr(mechanism, "recruit", mechanism)
     if not callable(found):
-        raise InputError(f"a mechanism has `recruit` or is a function, got {short(mechanism)}")
+        rule = "a mechanism must have a `recruit` method or be a function"
+        raise InputError(f"{rule}, got {short(mechanism)}")
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from mmfl.market.recruitment import Recruitment
 from mmfl.market.truthfulness.best_response import Response, Rule, function_of, responses
-from mmfl.market.truthfulness.markups import BLIND, BlindStudy, MarkUps, drawn_instances, mark_ups
+from mmfl.market.truthfulness.markups import BLIND, BlindStudy, MarkUps, draw_instances, mark_ups
 from mmfl.rng import Stream
 
 __all__ = ["InTask", "Manipulability", "manipulability"]
@@ -119,7 +119,7 @@ def manipulability(
     )
     rule = function_of(mechanism)
     tally = _Tally()
-    for costs, rows in drawn_instances(cost_sampler, instances, users, seed):
+    for costs, rows in draw_instances(cost_sampler, instances, users, seed):
         honest = rule(costs)
         tally.add_instance([responses(rule, costs, user, most=most) for user in rows], honest)
     return tally.result(blind)

@@ -17,12 +17,12 @@ import numpy as np
 from mmfl.config import short
 from mmfl.errors import InputError
 from mmfl.market.bids import Bids, Floats
-from mmfl.market.options import count
+from mmfl.market.options import check_count
 from mmfl.market.recruitment import Recruitment
 from mmfl.market.truthfulness.best_response import Rule, function_of
 from mmfl.rng import Stream, stream
 
-__all__ = ["BLIND", "BlindStudy", "MarkUps", "drawn_instances", "mark_ups"]
+__all__ = ["BLIND", "BlindStudy", "MarkUps", "draw_instances", "mark_ups"]
 
 BLIND = (0.9, 0.95, 1.02, 1.05, 1.1, 1.25, 1.5)
 """Factors that blind liars and clients in common try."""
@@ -91,7 +91,7 @@ def mark_ups(
     truth: list[float] = []  # sums over the clients of an instance
     gains: list[list[float]] = []
     together: list[list[tuple[float, float]]] = []
-    for costs, rows in drawn_instances(cost_sampler, instances, users, seed):
+    for costs, rows in draw_instances(cost_sampler, instances, users, seed):
         looked_at += len(rows)
         honest = rule(costs)
         utility = honest.utility(costs)
@@ -117,13 +117,13 @@ def mark_ups(
     )
 
 
-def drawn_instances(
+def draw_instances(
     cost_sampler: Callable[[Stream], Any], instances: int, users: int | None, seed: int
 ) -> Iterator[tuple[Bids, list[int]]]:
     """Tables of costs and the rows of the clients to look at: the same for the same seed."""
-    count(instances, "instances")
+    check_count(instances, "instances")
     if users is not None:
-        count(users, "users")
+        check_count(users, "users")
     for number in range(instances):
         rng = stream(seed, "manipulability", number)
         costs = Bids.of(cost_sampler(rng.child("costs")))

@@ -24,7 +24,7 @@ from mmfl.report.figures.page import (
 )
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import BOLD, GREY, PALE, get_line_look, own_style
-from mmfl.report.statistics import Variant, of_task, same_tasks, spread
+from mmfl.report.statistics import Variant, of_task, refuse_other_tasks, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def draw_comparison(
         subtitle: A line at the foot, e.g. "Seeds 0 to 3, 30 rounds, 40 clients."
         metric: What the tasks' metric is called.
     """
-    same_tasks(variants)
+    refuse_other_tasks(variants)
     curves = [_hold(variant) for variant in variants]
     uneven = any(len({run.rounds for run in v.runs.values()}) > 1 for v in variants)
     held = "Runs that ended early keep their last values." if uneven else ""

@@ -12,14 +12,14 @@ checkpoints name it. Nothing in them is a pickle, so reading them runs no code.
 
 from mmfl.runs.checkpoints.codec import Parts, check_state, decode_state, encode_state, model_file
 from mmfl.runs.checkpoints.schedule import CheckpointSchedule
-from mmfl.runs.checkpoints.store import CheckpointStore, Found, round_of
+from mmfl.runs.checkpoints.store import CheckpointStore, SearchResult, round_of
 from mmfl.system.files import sync_folder, write_whole
 
 __all__ = [
     "CheckpointSchedule",
     "CheckpointStore",
-    "Found",
     "Parts",
+    "SearchResult",
     "check_state",
     "decode_state",
     "encode_state",

@@ -1,4 +1,4 @@
-"""The loop's state as JSON and safetensors, and back to the very bits.
+"""The loop's state as JSON and safetensors, and back, exact to the bit.
 
 Every value comes back equal and with the same type, or is refused when it is written. JSON has
 None, booleans, whole numbers, text, lists, and finite floats (which Python writes so that they are
@@ -92,7 +92,7 @@ def encode_state(state: State) -> tuple[dict[str, Any], Parts]:
 
 
 def decode_state(document: Mapping[str, Any], read: Callable[[str], bytes]) -> State:
-    """The state; what is malformed raises some exception or other.
+    """The state; malformed input may raise any exception.
 
     Args:
         document: As `encode_state` gave it.

@@ -14,7 +14,7 @@ PATIENCE = 20.0
 
 
 class CheckpointSchedule:
-    """Says when, from the rounds and times that it is given."""
+    """Decides when a checkpoint is due, from rounds and times."""
 
     def __init__(self, settings: Checkpoints, *, round: int, now: float) -> None:  # noqa: A002
         """It starts counting now, after this round."""
@@ -33,6 +33,6 @@ class CheckpointSchedule:
         wanted = SECONDS if settings.seconds is None else settings.seconds
         return now - self._time >= max(wanted, PATIENCE * self._cost)
 
-    def saved(self, round: int, start: float, end: float) -> None:  # noqa: A002
+    def note_saved(self, round: int, start: float, end: float) -> None:  # noqa: A002
         """A checkpoint was written in that time."""
         self._round, self._time, self._cost = round, end, end - start

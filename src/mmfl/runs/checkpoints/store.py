@@ -43,7 +43,7 @@ from mmfl.system.files import (
 )
 from mmfl.system.user_code import pass_on
 
-__all__ = ["CheckpointStore", "Found", "round_of"]
+__all__ = ["CheckpointStore", "SearchResult", "round_of"]
 
 FORMAT = 1
 DIGITS = 16
@@ -56,8 +56,8 @@ _HEAD = 1 << 26
 
 
 @dataclass(frozen=True)
-class Found:
-    """A checkpoint that was looked for.
+class SearchResult:
+    """The result of a search for a checkpoint.
 
     Attributes:
         state: None if there is none that is whole.
@@ -125,12 +125,12 @@ class CheckpointStore:
 
     def newest(
         self, *, noted: str = "", fits: Callable[[State], str | None] = lambda state: None
-    ) -> Found:
+    ) -> SearchResult:
         """The newest checkpoint that is whole.
 
         Args:
             noted: The name of one that must be there.
-            fits: What speaks against a state, as a clause; None if nothing does.
+            fits: Says why a state does not fit, as a clause; None if it fits.
         """
         damaged = {}
         for name in sorted({*self.names(), *([noted] if noted else [])}, key=_age, reverse=True):
@@ -141,9 +141,9 @@ class CheckpointStore:
                 continue
             complaint = fits(state)
             if complaint is None:
-                return Found(state, name, damaged)
+                return SearchResult(state, name, damaged)
             damaged[name] = f"checkpoint {name!r} {complaint}"
-        return Found(None, "", damaged)
+        return SearchResult(None, "", damaged)
 
     def load(self, name: str) -> State:
         """A checkpoint by its file's name; one sentence if anything about it is not as written."""
@@ -155,7 +155,7 @@ class CheckpointStore:
                 raise ValueError("it names two rounds")
         except StoreError as error:
             raise StoreError(f"checkpoint {name!r} {error}") from None
-        except Exception as error:  # what is whole and nonsense was made by hand
+        except Exception as error:  # an intact file without sense was made by hand
             pass_on(error)
             said = f"{type(error).__name__}: {error}"
             raise StoreError(f"checkpoint {name!r} is malformed ({said})") from None
@@ -214,7 +214,7 @@ class CheckpointStore:
                 return signature is not None
             if self._whole.get(name) == signature:
                 return True
-            size = _said_size(self.folder / name)
+            size = _claimed_size(self.folder / name)
             return hash_file(self.folder / name, limit=size).startswith(digits)
         except (OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             return False
@@ -288,8 +288,8 @@ def _digits(name: str) -> str | None:
     return None if found is None else found[1]
 
 
-def _said_size(path: Path) -> int:
-    """How large a file may be, by its own head: what is larger is not read to its end."""
+def _claimed_size(path: Path) -> int:
+    """How large a file may be, by its own header; a larger file is not read to its end."""
     if path.suffix == ".json":
         return _DOCUMENT
     with open_file(path) as file:
@@ -316,5 +316,5 @@ def round_of(name: str) -> int:
 
 
 def _age(name: str) -> tuple[int, str]:
-    """Something that is larger for later rounds."""
+    """A sort key that grows with the round."""
     return round_of(name), name

@@ -327,7 +327,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _refuse_living(before: _Entry, *, strong: bool) -> None:
-    """Raise `StoreError` if the last owner lives; this may wait."""
+    """Raise `StoreError` if the last owner is alive; this may wait."""
     if before.released or (strong and before.record and before.record.get("boot") == _boot()):
         return
     folder = str(before.path.parent)
