@@ -88,6 +88,7 @@ def test_a_part_of_an_experiment_is_valid(page, here):
             assert [r.failures for _, r in mmfl.rounds(experiment)] == [(), ()]
 
 
+@pytest.mark.filterwarnings("ignore:.*no test data was given")
 @pytest.mark.parametrize("page", sorted({*_having("python", titled=False)} - LONG - STORED))
 def test_python_runs(page, here, monkeypatch, capsys):
     write_files(page, here)
