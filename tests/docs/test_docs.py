@@ -48,15 +48,20 @@ def test_faults_happen_as_shown():
     assert Experiment.from_toml(experiment.to_toml()) == experiment
 
 
+@pytest.mark.filterwarnings("ignore:.*no test data was given")
 def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(HOUSE)
-    first, second = (shown.text for shown in blocks("README.md", "python"))
+    first, own, second = (shown.text for shown in blocks("README.md", "python"))
     short = first.replace(
         'first_run.toml")', 'first_run.toml", sets=["rounds=2", "engine=inline"])'
     )
     assert short != first
     folder = str(tmp_path / "run")
     exec(short.replace("mmfl.run(experiment)", f"mmfl.run(experiment, out={folder!r})"), {})
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(own, names)
+    assert names["run"].status == "finished"
     exec(second, {})
     assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + 4 + 1
 
