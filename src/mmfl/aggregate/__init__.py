@@ -11,10 +11,13 @@ from mmfl.aggregate.base import (
 )
 from mmfl.aggregate.checks import REFUSALS, Checks, check_update, norm_of
 from mmfl.aggregate.clipped_mean import ClippedMean
+from mmfl.aggregate.fed_adam import FedAdam
+from mmfl.aggregate.fed_yogi import FedYogi
 from mmfl.aggregate.mean import Mean
 from mmfl.aggregate.median import Median
 from mmfl.aggregate.multi_krum import MultiKrum
 from mmfl.aggregate.q_fel import QFel, q_fel_as_published
+from mmfl.aggregate.server_momentum import ServerMomentum
 from mmfl.aggregate.trimmed_mean import TrimmedMean
 from mmfl.config import Family
 
@@ -27,11 +30,14 @@ __all__ = [
     "ChunkSum",
     "ClippedMean",
     "CollectingAggregator",
+    "FedAdam",
+    "FedYogi",
     "Mean",
     "Median",
     "MergingAggregator",
     "MultiKrum",
     "QFel",
+    "ServerMomentum",
     "TrimmedMean",
     "check_update",
     "norm_of",
@@ -49,6 +55,9 @@ AGGREGATORS = Family(
         "clipped_mean": ClippedMean,
         "multi_krum": MultiKrum,
         "q_fel": QFel,
+        "server_momentum": ServerMomentum,
+        "fed_adam": FedAdam,
+        "fed_yogi": FedYogi,
     },
     needs=("aggregate", "mergeable"),
     default="mean",

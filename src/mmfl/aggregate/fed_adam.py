@@ -1,0 +1,49 @@
+"""FedAdam: Adam at the server (Reddi et al., Adaptive Federated Optimization, ICLR 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from mmfl.aggregate.server_step import Decay, adaptive_step, compute_mean_step
+from mmfl.config import Positive, component
+from mmfl.exchange import Params, PartialSum
+
+__all__ = ["FedAdam"]
+
+
+@component
+class FedAdam:
+    """m <- b1 m + (1 - b1) d, v <- b2 v + (1 - b2) d^2, w <- w + lr m / (sqrt(v) + tau).
+
+    d is the mean update, weighted by data size. v starts at tau^2, m at 0, without a correction of
+    the bias. A round without updates changes nothing.
+
+    Attributes:
+        lr: The server's learning rate.
+        beta1: How much of the last steps is kept.
+        beta2: How much of the last squares is kept.
+        tau: The larger it is, the less the steps adapt to each coordinate.
+    """
+
+    lr: Positive = 0.01
+    beta1: Decay = 0.9
+    beta2: Decay = 0.99
+    tau: Positive = 1e-3
+
+    mergeable: ClassVar[Literal[True]] = True
+
+    def aggregate(
+        self, params: Params, updates: Iterable[PartialSum], difficulty: float, state: Any
+    ) -> tuple[Params, Any]:
+        """The task's new weights; the state is m and v."""
+        mean = compute_mean_step(updates)
+        if mean is None:
+            return Params(params.layout, params.flat.copy()), state
+        old = state or {"m": np.zeros(len(mean)), "v": np.full(len(mean), self.tau**2)}
+        first = self.beta1 * np.asarray(old["m"]) + (1.0 - self.beta1) * mean
+        before, square = np.asarray(old["v"]), np.square(mean)
+        second = self.beta2 * before + (1.0 - self.beta2) * square
+        return adaptive_step(params, first, second, lr=self.lr, tau=self.tau)
