@@ -107,9 +107,15 @@ def draw_case(seed: int, number: int, commands: tuple[str, ...] = tuple(COMMANDS
 
 
 class Box:
-    """A folder in which cases run one after another, and the results in normal surroundings."""
+    """A folder in which cases run one after another, and the results in normal surroundings.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: It.
+        alone: Whether no other mmfl runs on this machine, so that /tmp can be watched, too.
+    """
+
+    def __init__(self, folder: Path, *, alone: bool = True) -> None:
+        self._alone = alone
         self._root = folder.resolve() / "case"
         self._prepared = folder.resolve() / "prepared"
         here = self._prepared / "here"
@@ -238,7 +244,8 @@ class Box:
         found |= {(name, None) for name in os.listdir(self._root)}
         found |= {(str(path), None) for path in (HOUSE / "src").glob("**/*.py")}
         found |= {(str(path), None) for path in HOUSE.glob("*")}
-        found |= {(str(path), None) for path in Path("/tmp").glob("mmfl-*")}
+        if self._alone:
+            found |= {(str(path), None) for path in Path("/tmp").glob("mmfl-*")}
         return {(name, about) for name, about in found if "matplotlib" not in name}
 
 

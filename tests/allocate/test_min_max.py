@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.allocate.min_max import min_max_counts, obstacle
@@ -63,7 +63,6 @@ def programmes(draw, values=None):
     return bounds, eligible
 
 
-@settings(max_examples=100)
 @given(programmes())
 def test_no_assignment_has_smaller_bounds(programme):
     """Nor, where the largest are the same, a smaller second largest, and so on."""
@@ -73,7 +72,6 @@ def test_no_assignment_has_smaller_bounds(programme):
     assert reached(bounds, counts) == best
 
 
-@settings(max_examples=60)
 @given(programmes(values=[0.1, 0.2, 0.3, 0.4]))
 def test_among_equal_bounds_the_largest_is_as_small_as_can_be(programme):
     bounds, eligible = programme
@@ -82,7 +80,6 @@ def test_among_equal_bounds_the_largest_is_as_small_as_can_be(programme):
     assert max(reached(bounds, counts)) == best
 
 
-@settings(max_examples=60)
 @given(programmes())
 def test_handing_out_comes_to_the_same(programme):
     bounds, eligible = programme
@@ -92,7 +89,6 @@ def test_handing_out_comes_to_the_same(programme):
     assert (counts >= plain).all()
 
 
-@settings(max_examples=60)
 @given(programmes())
 def test_everybody_gets_a_task_that_it_may_train(programme):
     bounds, eligible = programme
@@ -104,7 +100,6 @@ def test_everybody_gets_a_task_that_it_may_train(programme):
     assert table.sum(axis=1).tolist() == expected.tolist()
 
 
-@settings(max_examples=60)
 @given(programmes(), st.integers(0, 2**32))
 def test_the_verifier_tells_the_best_from_the_rest(programme, seed):
     bounds, eligible = programme

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.allocate import FedFair, RoundRobin, Sequential, Uniform, allocation_probabilities
@@ -129,7 +129,6 @@ def views(draw):
 
 
 @pytest.mark.parametrize(("rule", "plain"), RULES, ids=lambda each: getattr(each, "__name__", None))
-@settings(max_examples=60)
 @given(fields=views(), seed=st.integers(0, 2**32))
 def test_a_rule_is_its_plain_loop(make_view, rule, plain, fields, seed):
     view = make_view(**fields)
@@ -151,7 +150,6 @@ class Coarse:
 
 
 @pytest.mark.parametrize("values", [1, 3, 20])
-@settings(max_examples=40)
 @given(fields=views())
 def test_clients_with_the_same_luck_are_cut_up_in_their_order(make_view, values, fields):
     rule, view = Uniform(sampling="stratified"), make_view(**fields)

@@ -158,7 +158,6 @@ def test_unknown_difficulty_means_uniform_for_those_who_may_train_the_task(make_
 
 @pytest.mark.parametrize("floor", [0, 2])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-@settings(max_examples=40)
 @given(data=st.data())
 def test_alpha_one_gives_exactly_the_assignments_of_uniform(make_view, sampling, floor, data):
     eligible = data.draw(tables())
@@ -268,7 +267,6 @@ def test_floor_fills_as_many_slots_of_each_level_as_a_maximum_flow(make_view, el
         assert np.minimum(counts, level).sum() == most_slots(eligible, level)
 
 
-@settings(max_examples=60)
 @given(tables(clients=6, tasks=3), rules_with_floor, st.data())
 def test_floor_lifts_the_smallest_counts_as_far_as_any_assignment(make_view, eligible, rule, data):
     S = eligible.shape[1]
@@ -334,7 +332,6 @@ def test_floor_beyond_all_clients_is_as_good_as_their_number(make_view):
     assert (column_of(Uniform(floor=20_000), view, "huge") == enough).all()
 
 
-@settings(max_examples=80)
 @given(tables(), st.data())
 def test_order_of_tasks_in_the_view_moves_nobody(make_view, eligible, data):
     S = eligible.shape[1]
@@ -351,7 +348,6 @@ def test_order_of_tasks_in_the_view_moves_nobody(make_view, eligible, data):
     assert named[0] == named[1]
 
 
-@settings(max_examples=40)
 @given(tables(), st.sampled_from([FedFair(), Uniform(), FedFair(alpha=inf)]), st.data())
 def test_independent_draw_does_not_depend_on_the_other_active_clients(
     make_view, eligible, rule, data

@@ -16,7 +16,7 @@ FORKED = tuple(name for name in COMMANDS if name not in ("run with a worker", "c
 @pytest.fixture(scope="module")
 def box(tmp_path_factory) -> Box:
     warm_up()
-    return Box(tmp_path_factory.mktemp("box"))
+    return Box(tmp_path_factory.mktemp("box"), alone=False)  # other tests run at the same time
 
 
 def test_a_case_is_fixed_by_seed_and_number():
@@ -29,7 +29,7 @@ def test_a_case_is_fixed_by_seed_and_number():
 
 def test_forked_commands_keep_their_promises(box):
     cases = (draw_case(1, number, FORKED) for number in itertools.count())
-    for case in itertools.islice((c for c in cases if not c.surroundings.cold), 12):
+    for case in itertools.islice((c for c in cases if not c.surroundings.cold), 6):
         broken, ended = box.examine(case)
         assert not broken, (case, ended)
 

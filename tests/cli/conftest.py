@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def call(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
         return ended.value.code or 0, out, err
 
     return call
+
+
+@pytest.fixture
+def no_figures(monkeypatch) -> None:
+    """Matplotlib is not installed: figures take their time, and not every test is about them."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
 @pytest.fixture

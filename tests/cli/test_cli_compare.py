@@ -87,6 +87,7 @@ def test_the_same_command_again_runs_nothing_and_draws_the_same(call, config):
     assert {path: time for path, time in files(folder).items() if path in before} == before
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_another_experiment_goes_to_a_folder_of_its_own_or_is_refused(call, config):
     call("compare", config, *VARY)
     before = files(Path("runs/fair-compare"))
@@ -102,6 +103,7 @@ def test_another_experiment_goes_to_a_folder_of_its_own_or_is_refused(call, conf
     assert files(Path("runs/fair-compare")) == before
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_json_is_one_object_and_all_else_goes_to_standard_error(call, config):
     code, out, err = call("compare", config, *VARY, "--json", "--out", "here")
     assert code == 0
@@ -116,6 +118,7 @@ def test_json_is_one_object_and_all_else_goes_to_standard_error(call, config):
     assert json.loads(out) == found
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_number_that_is_not_finite_is_null_in_json(call, config, tmp_path, monkeypatch):
     (tmp_path / "odd_metrics.py").write_text(
         "def infinite(outputs, targets):\n    return outputs.sum() * 0 + float('inf')\n"
@@ -132,6 +135,7 @@ def test_a_number_that_is_not_finite_is_null_in_json(call, config, tmp_path, mon
         json.loads(out, parse_constant=refuse)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_grid_with_odd_values(call, config):
     kinds, rates = "allocator={kind='fed_fair', alpha=2.0},uniform", "local.lr=1e-2,0.1"
     vary = ("--vary", kinds, "--vary", rates, "--seeds", "3")
@@ -149,6 +153,7 @@ def test_a_grid_with_odd_values(call, config):
     assert stored.seed == 3
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_without_variants_it_is_one_experiment_over_seeds(call, config):
     code, out, err = call("compare", config, "--seeds", "0,2", "--out", "one")
     assert (code, err) == (0, "")
@@ -221,6 +226,7 @@ def test_a_mistake_is_one_sentence_exit_code_2_and_nothing_is_written(call, conf
     assert not Path("runs").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_control_c_ends_it_and_the_same_command_goes_on(call, config):
     many = ("compare", config, "--seeds", "0-7", "--set", "rounds=20", "--out", "here")
     command = [sys.executable, "-m", "mmfl", *map(str, many)]

@@ -18,9 +18,8 @@ HOLDS = "holds another comparison (of 'fed_fair', 'uniform')"
 
 
 @pytest.fixture
-def compare(call, tmp_path, monkeypatch):
-    """Compare variants with seed 0, quietly, without figures, which take their time."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def compare(call, tmp_path, no_figures):
+    """Compare variants with seed 0, quietly."""
     (tmp_path / "a.toml").write_text(TEXT)
 
     def compare(*options: str, seeds: str = "0") -> tuple[int, str, str]:

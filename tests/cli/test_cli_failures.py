@@ -13,6 +13,7 @@ from support.experiments import write_small
 from support.rewriting import rewrite
 from support.sweeping import TEXT as SWEEP
 
+pytestmark = pytest.mark.usefixtures("no_figures")
 TEXT = write_small("a", "b")
 RAISES = """
 from dataclasses import dataclass

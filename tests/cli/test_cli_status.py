@@ -53,6 +53,7 @@ def test_what_is_not_a_run_is_one_sentence(call, command, name, sentence):
     assert call(command, name) == (2, "", f"mmfl: {sentence}\n")
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("command", ["status", "verify"])
 def test_the_folder_of_a_comparison_is_told_from_a_run(call, command):
     Path("e.toml").write_text(LEAST_INLINE)

@@ -104,6 +104,8 @@ def compare(schema: dict[str, Any], values: list[Any], act: Callable[[Any], obje
 def ways(family: Family) -> list[Any]:
     """Every kind, with and without `kind`, and with every value for every field."""
     found = [*VALUES, *family.table]
+    if family.optional:  # that there may be none: the family itself is tried, too
+        return found
     for kind, cls in family.table.items():
         fields = [field for field in dataclasses.fields(cls) if field.init]
         plain = {
@@ -114,7 +116,9 @@ def ways(family: Family) -> list[Any]:
         found += [plain, {"kind": kind, **plain}, {"kind": kind, **plain, "zzz": 1}, {"kind": kind}]
         for field in fields:
             for value in VALUES:
-                found += [{"kind": kind, **plain, field.name: value}, {**plain, field.name: value}]
+                found.append({"kind": kind, **plain, field.name: value})
+                if kind == family.default:
+                    found.append({**plain, field.name: value})
     return found
 
 

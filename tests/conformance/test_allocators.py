@@ -79,7 +79,6 @@ def arrays_of(view):
 
 
 @every
-@settings(max_examples=40)
 @given(fields=views())
 def test_answer_is_without_fault(make_view, member, fields):
     view = make_view(**fields)

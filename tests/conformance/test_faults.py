@@ -14,9 +14,11 @@ from mmfl.allocate import RoundRobin, Uniform
 from mmfl.experiment import Inline, Local
 from mmfl.faults import MISBEHAVIOURS, Faults, Misbehaving
 from mmfl.faults.speeds import LogNormal
+from mmfl.loop import State
 from mmfl.runs import RunStore
 from mmfl.runs.faults import counts
 from support.crowd import TASKS, mock, play
+from support.sweeping import TEXT
 
 # From kind to the reason for which the checks refuse it; None = they cannot know.
 REFUSED_FOR = {
@@ -95,8 +97,9 @@ def test_it_happens_only_at_the_tasks_that_are_named(kind):
     assert any(record.faults for record in records)
 
 
-def test_store_record_and_run_agree(kind, small, tmp_path):
-    bad = dataclasses.replace(small, faults=faults(kind, share=0.5, rate=0.8))
+def test_store_record_and_run_agree(kind, tmp_path):
+    quick = Experiment.from_toml(TEXT, allow_imports=True)
+    bad = dataclasses.replace(quick, faults=faults(kind, share=0.5, rate=0.8))
     records = [record for _, record in mmfl.rounds(bad)]
     run = mmfl.run(bad, tmp_path / "run")
     assert run.status == "finished"
@@ -116,12 +119,18 @@ def test_store_record_and_run_agree(kind, small, tmp_path):
     assert run.failures == len(lost)
 
 
-@pytest.mark.parametrize("rule", [Uniform(), RoundRobin()], ids=["uniform", "round_robin"])
-def test_an_attack_on_one_task_leaves_the_others_as_they_are_to_the_bit(kind, rule, small):
-    calm = dataclasses.replace(small, allocator=rule)
+@pytest.fixture(scope="module", params=[Uniform(), RoundRobin()], ids=["uniform", "round_robin"])
+def calm(request, small_toml) -> tuple[Experiment, State]:
+    """An experiment without faults, and how it ends."""
+    experiment = dataclasses.replace(Experiment.from_toml(small_toml), allocator=request.param)
+    *_, (state, _) = mmfl.rounds(experiment)
+    return experiment, state
+
+
+def test_an_attack_on_one_task_leaves_the_others_as_they_are_to_the_bit(kind, calm):
+    experiment, one = calm
     attack = faults(kind, share=0.6, tasks=["dense"])
-    (one, _), *_ = reversed(list(mmfl.rounds(calm)))
-    attacked = list(mmfl.rounds(dataclasses.replace(calm, faults=attack)))
+    attacked = list(mmfl.rounds(dataclasses.replace(experiment, faults=attack)))
     other, _ = attacked[-1]
     assert any(record.faults for _, record in attacked)
     assert one.params["image"].flat.tobytes() == other.params["image"].flat.tobytes()
@@ -130,39 +139,42 @@ def test_an_attack_on_one_task_leaves_the_others_as_they_are_to_the_bit(kind, ru
     assert np.isfinite(other.params["dense"].flat).all()
 
 
-@pytest.fixture(scope="module")
-def expected(many):
-    """From kind to what the inline engine, the plainest one, makes of it; None = no faults."""
-
-    def final(found):
-        return _final(dataclasses.replace(many, faults=found, engine=Inline()), None)
-
-    made = {kind: final(faults(kind, share=0.3, rate=0.5)) for kind in KINDS}
-    return made | {None: final(None), "lost": final(LOST)}
-
-
-def _final(experiment, engine):
+def _final(experiment, engine=None):
+    """What is left of a run: its last bits, the faults and the failures."""
     rounds = list(mmfl.rounds(experiment, engine=engine))
     happened = [(f.address, f.kind, f.outcome) for _, r in rounds for f in r.faults]
     failed = [(f.address, f.reason, f.detail) for _, r in rounds for f in r.failures]
     return rounds[-1][0].fingerprint, happened, failed
 
 
-def test_workers_give_the_faults_and_bits_of_the_inline_engine(kind, many, engine, expected):
-    bad = dataclasses.replace(many, faults=faults(kind, share=0.3, rate=0.5))
-    found = _final(bad, engine)
-    assert found == expected[kind]
-    assert found[1]
+def _with_both_engines(many, engine, found):
+    """What workers make of these faults, and what the inline engine does, the plainest one."""
+    bad = dataclasses.replace(many, faults=found)
+    return _final(bad, engine), _final(dataclasses.replace(bad, engine=Inline()))
 
 
-def test_chunks_are_of_those_who_are_not_lost_whoever_sums_them_up(many, engine, expected):
-    found = _final(dataclasses.replace(many, faults=LOST), engine)
-    assert found == expected["lost"]
-    assert {kind for _, kind, _ in found[1]} == {"dropout", "late"}
+def test_workers_give_the_faults_and_bits_of_the_inline_engine(many, engine):
+    """Every kind in one run, each with clients of its own."""
+    n = len(KINDS)
+    groups = [
+        Misbehaving(does=kind, ids=tuple(range(k, many.clients.count, n)), rate=0.5)
+        for k, kind in enumerate(KINDS)
+    ]
+    ours, theirs = _with_both_engines(many, engine, Faults(clients=tuple(groups)))
+    assert ours == theirs
+    for task in (task.name for task in many.tasks):
+        assert {kind for address, kind, _ in ours[1] if address.task == task} == set(KINDS)
 
 
-@pytest.mark.parametrize("who", [{"share": 1.0, "rate": 0.0}, {"ids": []}, None], ids=str)
-def test_faults_that_hit_nobody_change_no_bit(who, many, engine, expected):
-    found = None if who is None else faults("scaled", **who)
-    final = _final(dataclasses.replace(many, faults=found), engine)
-    assert final == (expected[None][0], [], [])
+def test_chunks_are_of_those_who_are_not_lost_whoever_sums_them_up(many, engine):
+    ours, theirs = _with_both_engines(many, engine, LOST)
+    assert ours == theirs
+    assert {kind for _, kind, _ in ours[1]} == {"dropout", "late"}
+
+
+def test_faults_that_hit_nobody_change_no_bit(many, engine):
+    nobody = [
+        Misbehaving(does="scaled", **who) for who in ({"share": 1.0, "rate": 0.0}, {"ids": ()})
+    ]
+    ours = _final(dataclasses.replace(many, faults=Faults(clients=tuple(nobody))), engine)
+    assert ours == (_final(dataclasses.replace(many, engine=Inline()))[0], [], [])

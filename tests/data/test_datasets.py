@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.data import Arrays, Named, Npz, Synthetic, data_folder, default_folder
@@ -322,7 +322,6 @@ clouds = st.builds(
 )
 
 
-@settings(max_examples=50)
 @given(clouds)
 def test_synthetic_data_has_the_asked_shape_and_is_always_the_same(cloud: Synthetic) -> None:
     arrays, again = cloud.load(None), cloud.load(Path("nowhere"))

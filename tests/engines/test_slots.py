@@ -131,9 +131,9 @@ partition = { kind = "half_classes", points = [2, 40], overlap = true }
 def test_rounds_of_many_clients_need_few_descriptors(tmp_path, kind, count):
     text = CROWD_TOML.replace("COUNT", str(count)).replace("KIND", kind)
     (tmp_path / "crowd.toml").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-c", CROWD], capture_output=True, text=True, cwd=tmp_path
-    )
+    (tmp_path / "crowd.py").write_text(CROWD)
+    command = [sys.executable, "crowd.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.split() == [str(count), "0"], done.stderr
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.aggregate import Mean
@@ -107,7 +107,6 @@ def test_toml_loses_nothing(experiment: Experiment) -> None:
     assert hash(again) == hash(experiment)
 
 
-@settings(max_examples=50)
 @given(experiments())
 def test_toml_loses_nothing_of_a_resolved_experiment(experiment: Experiment) -> None:
     resolved = experiment.resolved()
@@ -117,7 +116,6 @@ def test_toml_loses_nothing_of_a_resolved_experiment(experiment: Experiment) -> 
     assert {task.kernel for task in resolved.tasks} <= {None, "reference", "fast", "batched"}
 
 
-@settings(max_examples=30)
 @given(experiments())
 def test_resolving_changes_only_what_was_automatic(experiment: Experiment) -> None:
     resolved = experiment.resolved()
@@ -128,7 +126,6 @@ def test_resolving_changes_only_what_was_automatic(experiment: Experiment) -> No
     assert dataclasses.replace(resolved, kernel=experiment.kernel, tasks=tasks) == experiment
 
 
-@settings(max_examples=30)
 @given(experiments())
 def test_dictionaries_and_pickle_lose_nothing(experiment: Experiment) -> None:
     assert Experiment.from_dict(dump(experiment)) == experiment
@@ -145,7 +142,6 @@ def test_a_data_set_named_like_a_kind_comes_back(name: str) -> None:
 # Digest
 
 
-@settings(max_examples=30)
 @given(experiments(), st.sampled_from([Inline(), Local(1), Local(7, timeout=3.0)]))
 def test_the_engine_is_not_in_the_digest(experiment: Experiment, engine: Any) -> None:
     assert dataclasses.replace(experiment, engine=engine).digest == experiment.digest

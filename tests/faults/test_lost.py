@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mmfl
@@ -98,7 +98,6 @@ SPEED = st.one_of(
 )
 
 
-@settings(max_examples=40)
 @given(SPEED, st.floats(0.1, 100), st.floats(0, 50), st.floats(0, 1), st.integers(0, 99))
 def test_every_round_closes_by_its_deadline(speed, deadline, jitter, dropout, seed):
     found = Faults(speed=speed, deadline=deadline, jitter=jitter, dropout=dropout)

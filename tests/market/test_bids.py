@@ -161,7 +161,6 @@ def test_a_number_beyond_all_floats_is_not_taken_for_unwilling():
     assert Bids(np.array([[np.inf]], dtype=np.longdouble)).values[0, 0] == math.inf
 
 
-@settings(max_examples=60)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["", "1", "ab"]),
@@ -341,7 +340,6 @@ def test_ranked_where_bids_differ_in_their_last_bits_only(seed, N, data):
     check_ranking(column)
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 9), st.integers(1, 4), st.integers(0, 2**32))
 def test_the_t_th_smallest_bid(N, S, seed):
     rng = np.random.default_rng(seed)

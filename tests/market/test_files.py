@@ -19,7 +19,7 @@ from mmfl.market.bids_io import Csv, files
 from support.helpers import one_line
 
 no = math.inf
-quick = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(params=[1, 3, 7, 1 << 23], ids="block {}".format, autouse=True)

@@ -8,7 +8,7 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.market import max_min_fair, random_within_budget, value_threshold
@@ -35,7 +35,6 @@ DISTINCT = ("plain", "skewed")
 
 
 @with_budget
-@settings(max_examples=25)
 @given(case=cases())
 def test_the_budget_is_kept_in_exact_arithmetic(rule, case):
     outcome = BUDGETED[rule](*case)
@@ -43,7 +42,6 @@ def test_the_budget_is_kept_in_exact_arithmetic(rule, case):
 
 
 @pytest.mark.parametrize("rule", FIXED_SHARE)
-@settings(max_examples=25)
 @given(case=cases())
 def test_each_task_keeps_to_its_share_where_that_is_fixed(rule, case):
     outcome = BUDGETED[rule](*case)
@@ -53,7 +51,6 @@ def test_each_task_keeps_to_its_share_where_that_is_fixed(rule, case):
 
 
 @with_budget
-@settings(max_examples=25)
 @given(case=cases(most=8), place=st.integers(0, 7), nudge=st.floats(-4, 4))
 def test_the_budget_is_kept_where_bids_fit_all_but_exactly(rule, case, place, nudge):
     """Budgets a few 1e-10 beside an exact fit: on either side of what still counts as enough."""
@@ -75,7 +72,6 @@ def test_a_posted_price_keeps_to_no_budget():
 
 
 @every
-@settings(max_examples=25)
 @given(case=cases())
 def test_winners_are_paid_their_bid_or_more_in_exact_arithmetic(rule, case):
     outcome = RULES[rule](*case)
@@ -93,7 +89,6 @@ def test_winners_are_paid_their_bid_or_more_in_exact_arithmetic(rule, case):
 
 
 @every
-@settings(max_examples=25)
 @given(case=cases())
 def test_unwilling_users_never_take_part(rule, case):
     outcome = RULES[rule](*case)
@@ -101,7 +96,6 @@ def test_unwilling_users_never_take_part(rule, case):
 
 
 @pytest.mark.parametrize("rule", PAID_THEIR_BID)
-@settings(max_examples=25)
 @given(case=cases())
 def test_these_pay_exactly_the_bid(rule, case):
     outcome = RULES[rule](*case)
@@ -110,7 +104,6 @@ def test_these_pay_exactly_the_bid(rule, case):
     assert outcome.price == (None,) * case.bids.shape[1]
 
 
-@settings(max_examples=25)
 @given(case=cases())
 @every
 def test_cheaper_users_go_first_and_equal_ones_by_their_row(rule, case):
@@ -128,7 +121,6 @@ def test_cheaper_users_go_first_and_equal_ones_by_their_row(rule, case):
 
 
 @every
-@settings(max_examples=25)
 @given(case=cases(styles=DISTINCT), seed=st.integers(0, 2**32))
 def test_permuting_users_permutes_the_result(rule, case, seed):
     N, S = case.bids.shape
@@ -145,7 +137,6 @@ def test_permuting_users_permutes_the_result(rule, case, seed):
 
 
 @every
-@settings(max_examples=25)
 @given(case=cases(), seed=st.integers(0, 2**32))
 def test_permuting_tasks_permutes_the_result(rule, case, seed):
     N, S = case.bids.shape
@@ -167,7 +158,6 @@ def test_permuting_tasks_permutes_the_result(rule, case, seed):
 
 
 @every
-@settings(max_examples=25)
 @given(case=cases(), power=st.integers(-30, 30))
 def test_scaling_by_a_power_of_two_scales_every_payment_exactly(rule, case, power):
     c = 2.0**power
@@ -178,7 +168,6 @@ def test_scaling_by_a_power_of_two_scales_every_payment_exactly(rule, case, powe
 
 
 @with_budget
-@settings(max_examples=25)
 @given(case=cases(), c=st.floats(1e-9, 1e9))
 def test_scaling_by_any_factor_scales_the_payments(rule, case, c):
     before, after = BUDGETED[rule](*case), BUDGETED[rule](case.bids * c, case.budget * c)
@@ -191,7 +180,6 @@ def test_scaling_by_any_factor_scales_the_payments(rule, case, c):
 
 
 @every
-@settings(max_examples=60)
 @given(case=cases(most=40), data=st.data())
 def test_lowering_ones_bid_never_lowers_ones_participation(rule, case, data):
     N, S = case.bids.shape
@@ -212,7 +200,6 @@ def test_lowering_ones_bid_never_lowers_ones_participation(rule, case, data):
 
 
 @with_budget
-@settings(max_examples=60)
 @given(case=cases(most=60), more=st.floats(0, 1) | st.floats(0, 1e-6))
 def test_a_larger_budget_never_lowers_the_minimum(rule, case, more):
     before = BUDGETED[rule](*case)

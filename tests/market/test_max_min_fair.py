@@ -75,7 +75,6 @@ def test_funds_always_add_up_to_the_budget_and_pay_what_was_needed(seed):
         assert last.ends
 
 
-@settings(max_examples=35)
 @given(case=cases(most=60))
 def test_the_number_of_rounds_is_what_the_closed_form_says(case):
     T = rounds(case)
@@ -87,7 +86,6 @@ def test_the_number_of_rounds_is_what_the_closed_form_says(case):
 # What it is worth
 
 
-@settings(max_examples=40)
 @given(case=cases(most=60))
 def test_it_lies_between_budget_fair_and_the_optimum(case):
     T = rounds(case)
@@ -115,7 +113,6 @@ def test_half_of_the_optimum_is_reached_where_it_cannot_be_better():
     assert rounds(Case(np.array(bids), budget)) == 2
 
 
-@settings(max_examples=40)
 @given(case=cases(most=60))
 def test_all_tasks_get_about_the_same(case):
     for variant, options in MAX_MIN.items():
@@ -133,7 +130,6 @@ def test_all_tasks_get_about_the_same(case):
             assert outcome.difference < 1, variant
 
 
-@settings(max_examples=40)
 @given(case=cases(most=30), data=st.data())
 def test_one_user_can_do_little_harm(case, data):
     N, S = case.bids.shape
@@ -154,7 +150,6 @@ def test_one_user_can_do_little_harm(case, data):
 # Money
 
 
-@settings(max_examples=40)
 @given(case=cases(most=60))
 def test_share_pay_spends_all_of_the_budget(case):
     willing = np.isfinite(case.bids).any(axis=0)
@@ -169,7 +164,6 @@ def test_share_pay_spends_all_of_the_budget(case):
             assert outcome.spent == pytest.approx(expected, rel=2e-9)
 
 
-@settings(max_examples=35)
 @given(case=cases(most=60))
 def test_critical_pay_is_never_above_share_pay_with_the_same_winners(case):
     critical = max_min_fair(*case, fractional=False)
@@ -181,7 +175,6 @@ def test_critical_pay_is_never_above_share_pay_with_the_same_winners(case):
         assert low is None or low == pytest.approx(min(high, following[s]), rel=2e-9)
 
 
-@settings(max_examples=35)
 @given(case=cases(most=60))
 def test_all_tasks_share_one_floor_price(case):
     """Section 5.2: the price is max(b(T, s), pi)."""
@@ -216,7 +209,6 @@ def test_it_says_why_it_stopped(variant, bids, budget, stop):
 # One task
 
 
-@settings(max_examples=35)
 @given(case=cases(most=60))
 def test_with_one_task_and_no_fractions_it_is_budget_fair(case):
     one = Case(case.bids[:, :1], case.budget)
@@ -227,7 +219,6 @@ def test_with_one_task_and_no_fractions_it_is_budget_fair(case):
         assert ours.payment == pytest.approx(fair.payment, rel=1e-12)
 
 
-@settings(max_examples=35)
 @given(case=cases(most=40))
 def test_budget_fair_cut_to_its_worst_task_is_feasible_and_never_more_than_t(case):
     """The truthful alternative of 5.6: T = min_s k_s winners a task, price min(B/(ST), b(T+1))."""

@@ -34,7 +34,6 @@ def test_no_lie_pays(kind, case, place):
 
 
 @pytest.mark.parametrize("rule", ["budget_fair critical", "value_threshold"])
-@settings(max_examples=80)
 @given(case=cases(most=20), data=st.data())
 def test_no_lie_in_all_tasks_at_once_pays(rule, case, data):
     N, S = case.bids.shape
@@ -59,7 +58,6 @@ def test_max_min_fair_with_one_task_and_no_fractions_is_truthful(seed, N, place)
     assert best_response(mechanism, case.bids, place % N).gain == 0
 
 
-@settings(max_examples=60)
 @given(case=cases(most=30))
 def test_budget_fair_pays_the_highest_bid_that_still_wins(case):
     """The critical value: winners keep winning up to their price, and lose beyond it."""
@@ -77,7 +75,6 @@ def test_budget_fair_pays_the_highest_bid_that_still_wins(case):
             assert budget_fair(changed, case.budget).participation[user, s] == wins
 
 
-@settings(max_examples=60)
 @given(case=cases(most=30, styles=("tied", "decimal")))
 def test_a_loser_with_the_bid_of_a_winner_does_not_envy_it(case):
     outcome = budget_fair(*case)

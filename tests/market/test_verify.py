@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.errors import InputError
@@ -52,7 +52,6 @@ def tampered(outcome: Recruitment, field: str, row: int, s: int, value: float) -
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=40)
 @given(case=cases(most=100))
 def test_they_accept_every_auction(rule, case):
     outcome = RULES[rule](*case)
@@ -168,7 +167,6 @@ def best_by_trying(values: np.ndarray, budget: float) -> int:
     return best
 
 
-@settings(max_examples=60)
 @given(
     st.integers(0, 4), st.integers(1, 2), st.integers(0, 2**32), st.sampled_from([0.1, 0.5, 1, 3])
 )

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 import mmfl
+from support.marks import slow
 
 
 def stored(folder: str) -> list[list[tuple]]:
@@ -24,7 +25,7 @@ def stored(folder: str) -> list[list[tuple]]:
 
 @pytest.mark.parametrize(
     ("lengths", "split"),
-    [((5, 12), "validation"), ((2, 5, 7, 12), "validation"), ((5, 12), "test")],
+    [slow((5, 12), "validation"), ((2, 5, 7, 12), "validation"), ((5, 12), "test")],
 )
 def test_a_run_made_longer_stores_what_a_straight_one_does(small, lengths, split):
     longest = replace(small, score_split=split, evaluate=replace(small.evaluate, every=4))

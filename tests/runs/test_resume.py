@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -34,9 +35,10 @@ dropouts = "unpaid"
 """
 
 
-@pytest.fixture
-def often(small) -> Experiment:
+@pytest.fixture(scope="module")
+def often(small_toml) -> Experiment:
     """Five rounds, saved after each."""
+    small = Experiment.from_toml(small_toml)
     return replace(small, rounds=5, checkpoints=Checkpoints(rounds=1, keep=2))
 
 
@@ -67,6 +69,33 @@ def copies(experiment: Experiment, out: Path) -> list[Path]:
     return found
 
 
+@pytest.fixture(scope="module")
+def straight(often, tmp_path_factory) -> Path:
+    """The folder of a run that nothing interrupted; its copies lie next to it."""
+    out = tmp_path_factory.mktemp("often") / "straight"
+    copies(often, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def first_round(often, tmp_path_factory) -> Path:
+    """The folder of a run that was stopped after its first round."""
+    out = tmp_path_factory.mktemp("often") / "stopped"
+    with stored_rounds(often, out) as rounds:
+        next(rounds)
+    return out
+
+
+@pytest.fixture
+def left(straight) -> Callable[[int], Path]:
+    """From a round to a folder as a kill after it would leave it."""
+
+    def left(after: int) -> Path:
+        return Path(shutil.copytree(f"{straight}-at-{after}", f"at-{after}"))
+
+    return left
+
+
 @pytest.mark.parametrize(
     ("rounds", "recruited"),
     [(1, True), (2, False), slow(1, False), slow(2, True), slow(100, False), slow(100, True)],
@@ -88,10 +117,9 @@ def test_left_after_any_round_it_ends_like_the_straight_run(often, rounds, recru
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("after", [0, 2])
 def test_broken_off_in_the_middle_of_a_round_nothing_before_it_is_lost(
-    often, monkeypatch, stop, after
+    often, straight, monkeypatch, stop, after
 ):
     experiment = replace(often, checkpoints=Checkpoints())
-    straight = mmfl.run(experiment, "straight")
     with monkeypatch.context() as patched:
         count = 0
 
@@ -112,7 +140,7 @@ def test_broken_off_in_the_middle_of_a_round_nothing_before_it_is_lost(
         rounds.start()
         assert rounds.after == after
         assert len(list(rounds)) == 5 - after
-    assert Run.load("run").fingerprint == straight.fingerprint
+    assert Run.load("run").fingerprint == Run.load(straight).fingerprint
     assert Run.load("run").reason == ""
 
 
@@ -123,20 +151,20 @@ def test_early_stopping_can_be_taken_back(small):
     assert mmfl.run(small, "run", resume=True).fingerprint == straight.fingerprint
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(often):
-    *_, folder, _ = copies(often, Path("straight"))
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(often, straight, left):
+    folder = left(4)
     newest = max(folder.glob("checkpoints/round-*"))
     newest.write_bytes(newest.read_bytes().replace(b"1", b"2", 1))
     with pytest.warns(MmflWarning, match=newest.name) as caught:
         run = mmfl.run(often, folder, resume=True)
     (warning,) = caught
     assert "the one of round 3" in str(warning.message)
-    assert run.fingerprint == Run.load("straight").fingerprint
-    assert told(folder) == told(Path("straight"))
+    assert run.fingerprint == Run.load(straight).fingerprint
+    assert told(folder) == told(straight)
 
 
-def test_a_damaged_checkpoint_is_told_of_once(often):
-    *_, folder, _ = copies(often, Path("straight"))
+def test_a_damaged_checkpoint_is_told_of_once(often, straight, left):
+    folder = left(4)
     newest = max(folder.glob("checkpoints/round-*"))
     newest.write_bytes(b"")
     with stored_rounds(replace(often, checkpoints=Checkpoints()), folder, resume=True) as rounds:
@@ -144,39 +172,39 @@ def test_a_damaged_checkpoint_is_told_of_once(often):
             rounds.start()
         shutil.copytree(folder, "again")  # as a kill before the next checkpoint would leave it
     assert not Path("again/checkpoints", newest.name).exists()
-    assert mmfl.run(often, "again", resume=True).fingerprint == Run.load("straight").fingerprint
+    assert mmfl.run(often, "again", resume=True).fingerprint == Run.load(straight).fingerprint
 
 
 @pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_without_a_whole_checkpoint_it_starts_again_and_says_so(often, how):
-    *_, folder, _ = copies(often, Path("straight"))
+def test_without_a_whole_checkpoint_it_starts_again_and_says_so(often, straight, left, how):
+    folder = left(4)
     for path in folder.glob("checkpoints/*"):
         path.unlink() if how == "gone" else path.write_bytes(b"")
     with pytest.warns(MmflWarning, match="resumes from the start"):
         run = mmfl.run(often, folder, resume=True)
-    assert run.fingerprint == Run.load("straight").fingerprint
-    assert told(folder) == told(Path("straight"))
+    assert run.fingerprint == Run.load(straight).fingerprint
+    assert told(folder) == told(straight)
 
 
-def test_rounds_that_a_power_cut_took_from_the_database_are_done_again(often):
-    *_, earlier, folder, _ = copies(often, Path("straight"))
+def test_rounds_that_a_power_cut_took_from_the_database_are_done_again(often, straight, left):
+    earlier, folder = left(3), left(4)
     for path in folder.glob("run.sqlite*"):
         path.unlink()
     for path in earlier.glob("run.sqlite*"):
         shutil.copy(path, folder)
     with pytest.warns(MmflWarning, match="database, so the run resumes from the one of round"):
         run = mmfl.run(often, folder, resume=True)
-    assert run.fingerprint == Run.load("straight").fingerprint
-    assert told(folder) == told(Path("straight"))
+    assert run.fingerprint == Run.load(straight).fingerprint
+    assert told(folder) == told(straight)
 
 
-def test_a_checkpoint_of_another_history_is_not_used(often):
-    *_, folder, _ = copies(often, Path("straight"))
+def test_a_checkpoint_of_another_history_is_not_used(often, straight, left):
+    folder = left(4)
     with edited(folder) as database:
         database.execute("UPDATE round SET chain = ? WHERE round = 4", ("f" * 64,))
     with pytest.warns(MmflWarning, match="does not match the history"):
         mmfl.run(often, folder, resume=True)
-    assert told(folder) == told(Path("straight"))
+    assert told(folder) == told(straight)
 
 
 def test_more_rounds_go_on_like_a_longer_run(often):
@@ -194,10 +222,11 @@ def test_more_rounds_go_on_like_a_longer_run(often):
     assert Experiment.load("run/experiment.toml").rounds == 8
 
 
-def test_a_finished_run_has_nothing_left_to_do(often, monkeypatch):
-    first = mmfl.run(often, "run")
+def test_a_finished_run_has_nothing_left_to_do(often, straight, monkeypatch):
+    folder = Path(shutil.copytree(straight, "run"))
+    first = Run.load(folder)
     monkeypatch.setattr("mmfl.experiment.Inline.open", None)
-    assert mmfl.run(often, "run", resume=True) == first
+    assert mmfl.run(often, folder, resume=True) == first
 
 
 def snapshot(folder: Path) -> dict[Path, bytes]:
@@ -218,25 +247,23 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
         (["allocator.kind=uniform"], ["allocator.alpha was 3.0 and is now not set", "'uniform'"]),
     ],
 )
-def test_a_changed_experiment_is_refused_with_what_changed(often, sets, said):
-    with stored_rounds(often, "run") as rounds:
-        next(rounds)
-    before = snapshot(Path("run"))
+def test_a_changed_experiment_is_refused_with_what_changed(often, first_round, sets, said):
+    folder = Path(shutil.copytree(first_round, "run"))
+    before = snapshot(folder)
     other = Experiment.from_toml(often.to_toml(), sets=sets)
-    sentence = one_line(StoreError, lambda: mmfl.run(other, "run", resume=True))
+    sentence = one_line(StoreError, lambda: mmfl.run(other, folder, resume=True))
     for part in said:
         assert part in sentence
     assert sentence.count(" and is ") == len(said)
-    assert snapshot(Path("run")) == before
-    assert mmfl.run(often, "run", resume=True).status == "finished"
+    assert snapshot(folder) == before
+    assert mmfl.run(often, folder, resume=True).status == "finished"
 
 
-def test_engine_and_checkpoints_may_change(often):
-    with stored_rounds(often, "run") as rounds:
-        next(rounds)
+def test_engine_and_checkpoints_may_change(often, straight, left):
+    folder = left(1)
     sets = ["engine.kind=local", "engine.workers=2", "checkpoints.keep=1"]
     other = Experiment.from_toml(often.to_toml(), sets=sets)
-    assert mmfl.run(other, "run", resume=True).fingerprint == mmfl.run(often).fingerprint
+    assert mmfl.run(other, folder, resume=True).fingerprint == Run.load(straight).fingerprint
 
 
 def test_an_allocator_that_plans_by_the_rounds_cannot_get_more(often):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.market import (
@@ -89,7 +89,6 @@ class TestLemmaMaxMinFairSolutionAlgorithm:
     """Item 11: GMMFair's lemma holds; "must be included" is only "may be assumed"."""
 
     @given(tables, budgets)
-    @settings(max_examples=50, deadline=None)
     def test_it_holds(self, bids, budget):
         outcome = gmm_fair(bids, budget)
         assert outcome.min_take_up == max_min_optimum(bids, budget)
@@ -140,7 +139,6 @@ class TestCorollaryUntruthfulnessImpact:
     """True: one user lowers the max-min objective by at most 2."""
 
     @given(tables, budgets, st.data())
-    @settings(max_examples=60, deadline=None)
     def test_it_holds(self, bids, budget, data):
         honest = max_min_fair(bids, budget)
         user = data.draw(st.integers(0, len(bids) - 1))

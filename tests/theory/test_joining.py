@@ -205,7 +205,6 @@ def test_many_users_leave_a_task_empty_next_to_never_and_that_is_told(F, N, S):
 
 
 @given(st.integers(1, 5), st.integers(0, 60))
-@settings(max_examples=60)
 def test_sums_of_uniforms_against_exact_rationals(n, tenths):
     y = Fraction(tenths, 10)
     irwin_hall = sum(

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.errors import InputError
@@ -44,7 +44,6 @@ def by_definition(p, q, power=1):
 
 
 @given(shares, chances)
-@settings(max_examples=30, deadline=None)
 def test_enumeration_is_the_definition(p, q):
     assert expected_weights(p, q, method="enumeration") == pytest.approx(by_definition(p, q))
     squares = square_weight_term(p, q, method="enumeration")
@@ -52,7 +51,6 @@ def test_enumeration_is_the_definition(p, q):
 
 
 @given(shares, chances)
-@settings(max_examples=30, deadline=None)
 def test_the_integral_is_the_enumeration(p, q):
     listed = expected_weights(p, q, method="enumeration")
     assert expected_weights(p, q, method="integral") == pytest.approx(listed, rel=1e-10)
@@ -62,7 +60,6 @@ def test_the_integral_is_the_enumeration(p, q):
 
 
 @given(shares, st.floats(0.05, 1.0), seeds)
-@settings(max_examples=30)
 def test_monte_carlo_agrees_within_its_errors(p, q, seed):
     found = sampled_weights(p, q, draws=4000, rng=np.random.default_rng(seed))
     exact = expected_weights(p, q, method="integral")
@@ -109,7 +106,6 @@ def test_the_skew_lies_within_its_bounds_which_are_reached(p, q, data):
 
 
 @given(st.integers(1, 20), chances)
-@settings(max_examples=30, deadline=None)
 def test_equal_clients_have_no_skew_but_that_of_empty_rounds(K, q):
     p = np.full(K, 1 / K)
     some = 1 - (1 - q) ** K

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.errors import InputError
@@ -39,7 +39,6 @@ def constants(draw):
 
 
 @given(constants(), st.just(0.0) | sizes, st.none() | st.integers(1, 3))
-@settings(max_examples=60)
 def test_the_closed_form_is_never_below_the_recursion(c, distance, often):
     T = 200
     steps = recursion_bound(T, c, distance, steps=often)

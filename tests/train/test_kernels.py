@@ -97,7 +97,6 @@ def test_batched_agrees_with_the_plain_loop(work, hidden, smoothing, shape):
 sizes = st.lists(st.integers(1, 19), min_size=2, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
 @given(works, sizes, st.lists(st.integers(1, 90), max_size=2), st.integers(1, 40))
 def test_a_client_gets_the_same_bits_in_any_company(work, sizes, hidden, width):
     """Other clients, other sizes of shards, shares of the work: no bit of a client's changes."""
