@@ -7,22 +7,47 @@ docs/explanation/convergence.md.
 
 from __future__ import annotations
 
+from mmfl.convergence.auctions import AuctionSetting
 from mmfl.convergence.logistic import Logistic
-from mmfl.convergence.measure import RunTrace, Sample, Trajectory, collect_courses, measure, walk
+from mmfl.convergence.measure import (
+    RunTrace,
+    Sample,
+    Trajectory,
+    WeightPath,
+    collect_courses,
+    follow,
+    measure,
+    walk,
+)
 from mmfl.convergence.problem import Problem, TheOutputs
 from mmfl.convergence.quadratic import Quadratic
+from mmfl.convergence.recruited import (
+    RecruitedRun,
+    RecruitedTrajectory,
+    collect_recruited,
+    measure_recruited,
+    walk_recruited,
+)
 from mmfl.convergence.setting import Setting
 
 __all__ = [
+    "AuctionSetting",
     "Logistic",
     "Problem",
     "Quadratic",
+    "RecruitedRun",
+    "RecruitedTrajectory",
     "RunTrace",
     "Sample",
     "Setting",
     "TheOutputs",
     "Trajectory",
+    "WeightPath",
     "collect_courses",
+    "collect_recruited",
+    "follow",
     "measure",
+    "measure_recruited",
     "walk",
+    "walk_recruited",
 ]
