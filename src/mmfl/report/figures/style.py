@@ -11,7 +11,18 @@ from typing import Any
 
 from mmfl.errors import InputError
 
-__all__ = ["BOLD", "GREY", "INK", "PALE", "SMALL", "STRONG", "TITLE", "get_line_look", "own_style"]
+__all__ = [
+    "BOLD",
+    "BROKEN",
+    "GREY",
+    "INK",
+    "PALE",
+    "SMALL",
+    "STRONG",
+    "TITLE",
+    "get_line_look",
+    "own_style",
+]
 
 # People with any kind of colour vision can tell these apart: strong ones for lines (Okabe and Ito),
 # pale ones for areas under black text (Tol, "light").
@@ -21,6 +32,7 @@ PALE = (
     "#FFAABB", "#44BB99", "#DDDDDD", "#CCAA55", "#BBAADD",
 )  # fmt: skip
 INK, GREY = "#222222", "#666666"
+BROKEN = "#F9D5C8"  # between a bound and a measured value that it should not be below
 TITLE, BOLD, SMALL = 11.0, 9.0, 8.0  # sizes of letters, in points
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)), (0, (4, 1.3, 1, 1.3)))
 
