@@ -7,6 +7,8 @@ equally much, L = mu, one local step, and a start far from where the clients' op
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +33,7 @@ from mmfl.market.bids_io import Distribution, IncreasingLinear, TruncatedNormal
 from mmfl.report.figures import BudgetPanel
 from mmfl.rng import stream
 
-__all__ = ["describe", "grid", "make_panels", "run", "table", "verdicts"]
+__all__ = ["describe", "find_limit", "grid", "make_panels", "run", "table", "verdicts"]
 
 BUDGETS = (0.2, 0.4, 0.6, 0.8, 1.2, 3.0, 8.0)
 USERS, EXAMPLES = 4, 4
@@ -43,7 +45,6 @@ NAMES = {"budget_fair": "Budget-Fair", "max_min_fair": "Max-Min Fair"}
 MORE = range(1_000, 3_000)  # seeds of auctions after which nothing is trained
 
 Found = dict[str, dict[str, RecruitedTrajectory]]
-Winners = dict[str, tuple[int, ...]]
 
 
 def problem(name: str) -> Quadratic:
@@ -101,9 +102,30 @@ def run(settings: Mapping[str, AuctionSetting], seeds: Sequence[int], workers: i
     }
 
 
+def find_limit(setting: AuctionSetting, task: str, winners: Mapping[str, Sequence[int]]) -> float:
+    """The part of the error of the winners' own objective that more rounds do not remove.
+
+    A winner of c tasks trains each of them with chance 1/c. If these chances differ, so do the
+    clients' mean weights omega_k, and (as L = mu) training ends around the mean of the clients'
+    optima with these weights, not at w_W*.
+    """
+    won = list(winners[task])
+    if not won:
+        return 0.0
+    q = [1.0 / sum(k in clients for clients in winners.values()) for k in won]
+    omega = np.zeros(len(won))
+    for trains in itertools.product([False, True], repeat=len(won)):
+        chance = math.prod(x if here else 1.0 - x for x, here in zip(q, trains, strict=True))
+        omega += chance * np.array(trains) / max(sum(trains), 1)
+    own = setting.setting.tasks[task].restrict(won)
+    return own.error(omega / omega.sum() @ own.own_optima)
+
+
 def describe(setting: AuctionSetting, courses: Mapping[str, RecruitedTrajectory]) -> dict[str, Any]:
     """What is written down of a setting."""
     auctions = [setting.hold_auction(seed) for seed in MORE]
+    runs = zip(*(course.runs for course in courses.values()), strict=True)
+    winners = [dict(zip(courses, (one.winners for one in run), strict=True)) for run in runs]
     return {
         task: {
             "mechanism": str(setting.recruitment.mechanism),
@@ -119,6 +141,8 @@ def describe(setting: AuctionSetting, courses: Mapping[str, RecruitedTrajectory]
             "nobody_in_auctions": float(np.mean([not winners[task] for winners in auctions])),
             "auctions": len(auctions),
             "recruited": course.take_up,
+            "initial": setting.setting.tasks[task].error(setting.setting.tasks[task].first),
+            "limit": float(np.mean([find_limit(setting, task, won) for won in winners])),
             "winners": [list(one.winners) for one in course.runs],
             "worst": {
                 "error / corrected": find_worst(course.error, course.corrected),
@@ -141,10 +165,10 @@ def table(data: Mapping[str, Any]) -> Iterator[str]:
     seeds = next(_each(data))[2]["seeds"]
     yield (
         f"| setting | task | nobody joins: exact | in {len(MORE):,} auctions | in {seeds} runs "
-        "| recruited | error at T | of all users | corrected bound | error / corrected, worst "
-        "| printed bound | error / printed, worst |"
+        "| recruited | error at T | of which bias | of all users | corrected bound "
+        "| error / corrected, worst | printed bound | error / printed, worst |"
     )
-    yield f"|---|---|{'---:|' * 10}"
+    yield f"|---|---|{'---:|' * 11}"
     for name, task, one in _each(data):
         error, everyone = one["curves"]["error"], one["curves"]["error of all users"]
         cells = [
@@ -154,7 +178,9 @@ def table(data: Mapping[str, Any]) -> Iterator[str]:
             f"{one['nobody_in_auctions']:.1%}",
             f"{one['nobody_in_runs']:.0%}",
             f"{one['recruited']:.1f}",
-            *(f"{e['mean'][-1]:.2e} ± {e['standard_error'][-1]:.0e}" for e in (error, everyone)),
+            _last(error),
+            f"{one['limit']:.2e}" if one["limit"] > 1e-12 else "0",
+            _last(everyone),
             f"{error['corrected'][-1]:.2f}",
             format_quotient(one["worst"]["error / corrected"]["quotient"]),
             f"{error['printed'][-1]:.2f}",
@@ -172,6 +198,13 @@ def verdicts(data: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"- {what}: at most 1 in {right} of {len(tasks)}; the largest is {max(quotients):.3g}."
         )
+    wrong = sum(
+        one["nobody"] * one["initial"] > one["curves"]["error"]["printed"][-1] for one in tasks
+    )
+    yield (
+        "- The chance that nobody joins times the error of the initial model is above the printed "
+        f"bound for T in {wrong} of {len(tasks)}: there it is false, whatever was measured."
+    )
     off = []
     for one in tasks:
         p, n = one["nobody"], one["auctions"]
@@ -210,6 +243,12 @@ def make_panels(data: Mapping[str, Any]) -> list[BudgetPanel]:
                 )
             )
     return panels
+
+
+def _last(curve: Mapping[str, Sequence[float]]) -> str:
+    """A measured error at T; of equal errors the standard error is a rounding error."""
+    mean, error = curve["mean"][-1], curve["standard_error"][-1]
+    return f"{mean:.2e} ± {error:.0e}" if error > 1e-12 * mean else f"{mean:.2e} ± 0"
 
 
 def _each(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:

@@ -20,6 +20,7 @@ from mmfl.errors import InputError
 from mmfl.experiment import RecruitmentSettings
 from mmfl.market import BudgetFair, MaxMinFair
 from mmfl.market.bids_io import UniformBids
+from support.pages import blocks
 
 T = 200  # so that the bound for tasks that train is below the error of those that do not
 NEVER, SOMETIMES, ALWAYS = 0.1, 0.8, 5.0
@@ -140,3 +141,13 @@ def test_only_as_many_rounds_are_compared_as_every_seed_with_winners_has():
     assert course.error.rows.shape == (2, course.T + 1) == (2, len(course.corrected))
     with pytest.raises(InputError, match="at least 2 seeds"):
         measure_recruited(setting, [0])
+
+
+def test_an_auction_works_as_shown(capsys):
+    _, block = blocks("docs/explanation/convergence.md", "python")
+    exec(block.text.replace("T=50", "T=3").replace("range(4)).items", "range(2)).items"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[::2]] == ["cheap", "dear"]
+    for line in lines[1::2]:
+        error, _, bound, _, _ = line.split()
+        assert 0 < float(error) < float(bound)
