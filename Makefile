@@ -18,10 +18,9 @@ run: .venv/run.stamp  ## train three real models with fair, uniform and round-ro
 
 # mypy computes on one processor for half a minute: the tests need not wait for it.
 test: style  ## run all checks and tests; K=pattern runs a part of the tests
-	@mkdir -p .mypy_cache; $(BIN)/mypy >.venv/mypy.txt 2>&1 & types=$$!; \
+	@$(BIN)/mypy >.venv/mypy.txt 2>&1 & types=$$!; \
 	$(PYTEST) $(if $(K),-k '$(K)'); tests=$$?; \
-	wait $$types; types=$$?; cat .venv/mypy.txt; \
-	test $$tests = 0 && test $$types = 0
+	wait $$types; types=$$?; cat .venv/mypy.txt; test $$tests = 0 && test $$types = 0
 
 test-slow: .venv/test.stamp  ## only the slow tests, which `make test` leaves out
 	@$(PYTEST) -m slow $(if $(K),-k '$(K)')
@@ -32,7 +31,7 @@ test-all: lint  ## all tests, with more examples of each property
 lint: style  ## ruff, import-linter and mypy
 	@$(BIN)/mypy
 
-style: .venv/test.stamp
+style: .venv/test.stamp  ## ruff and import-linter
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports

@@ -1,28 +1,40 @@
-"""The convergence bounds, compared with what they bound: results/convergence.md and a picture.
+"""The convergence bounds, compared with what they bound: tables in results/, and pictures.
 
     make experiment-convergence
-    python -m experiments.convergence.run [--seeds 0-19] [--workers 2] [--quick] [--out FOLDER]
+    make experiment-convergence ARGS="--only auctions --seeds 0-29"
+    python -m experiments.convergence.run [--only bounds|auctions] [--seeds 0-19] [--workers 2]
+        [--quick] [--out FOLDER]
 
 Strongly convex tasks with known constants (`mmfl.convergence`) are trained by the real round loop,
-each until it has trained in T rounds; the data of a setting is the same in all seeds. What came out
-is told in docs/explanation/convergence.md.
+each until it has trained in T rounds; the data of a setting is the same in all seeds. `auctions.py`
+has the settings in which clients are recruited first. docs/explanation/convergence.md explains the
+results.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from experiments.convergence import auctions
+from experiments.convergence.curves import (
+    EVEN,
+    Points,
+    find_worst,
+    format_quotient,
+    pick_points,
+    points,
+)
 from experiments.harness import HOUSE, arguments, date_and_machine
 from mmfl.comparison import read_seeds
 from mmfl.convergence import (
@@ -30,33 +42,24 @@ from mmfl.convergence import (
     Problem,
     Quadratic,
     RunTrace,
-    Sample,
     Setting,
     Trajectory,
     collect_trajectories,
     trace_run,
 )
-from mmfl.report.figures import Panel, save_bounds
+from mmfl.report.figures import Panel, save_bounds, save_budgets
 from mmfl.rng import stream
 from mmfl.runs import environment_now
 
 __all__ = ["main"]
 
+MAKE = "make experiment-convergence"
 PAGE = "docs/explanation/convergence.md"
 ALPHAS = (1.0, 2.0, 5.0)
 EQUAL, UNEQUAL = (3,) * 5, (2, 3, 5, 8, 12)
 MORE, UNEQUAL_MORE = (12,) * 5, (4, 6, 10, 16, 24)
 WHOLE = 1 << 20  # a batch is the whole shard
-EVEN = 1 + 1e-6  # a quotient of 1, with rounding errors of float32
 REPEATED = {"alone": 10}  # this many times the seeds, where there is nothing but noise
-
-
-Points = tuple[tuple[float, ...], ...]
-
-
-def points(rows: npt.NDArray[np.float64]) -> Points:
-    """A client's examples as a problem takes them."""
-    return tuple(map(tuple, rows.tolist()))
 
 
 def on_a_line(a: float, start: float, curvature: float) -> Quadratic:
@@ -147,20 +150,6 @@ def run(settings: Mapping[str, Setting], seeds: Sequence[int], workers: int) -> 
     return found
 
 
-def worst(measured: Sample, bound: npt.NDArray[Any]) -> dict[str, float]:
-    """The largest quotient, the round after which it was, and how many standard errors above 1."""
-    if len(bound) < 2:
-        return {"quotient": 0.0, "t": 0, "standard_errors": 0.0}
-    mean, error = measured.mean[1:], measured.standard_error[1:]
-    at = int((mean / bound[1:]).argmax())
-    above = (mean[at] - bound[at + 1]) / max(error[at], 0.01 * mean[at])  # at most 100
-    return {
-        "quotient": float(mean[at] / bound[at + 1]),
-        "t": at + 1,
-        "standard_errors": max(float(above), 0.0),
-    }
-
-
 def drift(course: Trajectory) -> float:
     """The share of 32 tau^2 G^2 in the corrected corollary at T."""
     c = course.constants
@@ -199,26 +188,16 @@ def numbers(setting: Setting, task: str, course: Trajectory) -> dict[str, Any]:
         "idle": course.idle,
         "drift_share": drift(course),
         "worst": {
-            f"{what} / {name}": worst(measured, bound)
+            f"{what} / {name}": find_worst(measured, bound)
             for what, (measured, some) in curves.items()
             for name, bound in some.items()
         },
         "curves": {
-            what: _points(*curve)
+            what: pick_points(*curve)
             for what, curve in curves.items()
             if what != "error by all rounds" or course.idle > 0.5
         },
     }
-
-
-def _points(measured: Sample, bounds: Mapping[str, npt.NDArray[Any]]) -> dict[str, list[float]]:
-    """Curves at some 30 times, equally far apart on a logarithmic axis, to five digits."""
-    T = len(measured.mean) - 1
-    t = np.unique(np.geomspace(1, max(T, 1), 36).round().astype(int))
-    t = t[t <= T]
-    found = {"mean": measured.mean, "standard_error": measured.standard_error, **bounds}
-    short = {name: [float(f"{x:.5g}") for x in curve[t]] for name, curve in found.items()}
-    return {"t": t.tolist(), **short}
 
 
 def table(data: Mapping[str, Any]) -> Iterator[str]:
@@ -240,9 +219,12 @@ def table(data: Mapping[str, Any]) -> Iterator[str]:
             f"{error['mean'][-1]:.2e} ± {error['standard_error'][-1]:.0e}",
         ]
         for bound in ("corrected", "theorem_by_rounds", "sharper"):
-            cells += [_share(error["mean"][-1] / error[bound][-1])]
-            cells += [_share(one["worst"][f"error / {bound}"]["quotient"])]
-        cells += [_share(one["worst"]["error / printed"]["quotient"]), f"{one['drift_share']:.0%}"]
+            cells += [format_quotient(error["mean"][-1] / error[bound][-1])]
+            cells += [format_quotient(one["worst"][f"error / {bound}"]["quotient"])]
+        cells += [
+            format_quotient(one["worst"]["error / printed"]["quotient"]),
+            f"{one['drift_share']:.0%}",
+        ]
         yield f"| {' | '.join(map(str, cells))} |"
 
 
@@ -258,17 +240,13 @@ def verdicts(data: Mapping[str, Any]) -> Iterator[str]:
             for one, where in found
             if one["quotient"] > EVEN
         ]
-        most = _share(max(one["quotient"] for one, _ in found))
+        most = format_quotient(max(one["quotient"] for one, _ in found))
         right = len(found) - len(wrong)
         yield f"| {what} | {right} of {len(found)} | {most} | {', '.join(wrong)} |"
 
 
 def _each(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     return ((name, task, one) for name, tasks in data.items() for task, one in tasks.items())
-
-
-def _share(value: float) -> str:
-    return f"**{value:.3g}**" if value > EVEN else f"{value:.2g}"
 
 
 NAMES = {
@@ -309,53 +287,101 @@ def _panel(one: Mapping[str, Any], what: str, title: str, told: str, **rest: Any
     return Panel(title, told, t, mean, error, bounds, **rest)
 
 
-def main() -> None:
+def measure_bounds(given: argparse.Namespace) -> None:
     """Run the grid; write the numbers, the tables and the picture."""
-    wanted = arguments(__doc__, __file__)
-    wanted.add_argument("--seeds", default="0-19", help="e.g. 0-19")
-    wanted.add_argument("--workers", type=int, default=2, help="processes")
-    wanted.add_argument("--quick", action="store_true", help="at most 5 rounds: does it run?")
-    figure = HOUSE / "docs/pictures/convergence.png"
-    wanted.add_argument("--figure", "--plot", type=Path, default=figure)
-    given = wanted.parse_args()
-    settings, seeds, made = grid(), read_seeds(given.seeds), environment_now()
+    settings, seeds = grid(), read_seeds(given.seeds)
     if given.quick:
         settings = {
             name: dataclasses.replace(setting, T=min(5, setting.T), rounds=50)
             for name, setting in settings.items()
         }
     found = run(settings, seeds, given.workers)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    minutes = round((used.ru_utime + used.ru_stime) / 60)
     data = {
         name: {task: numbers(settings[name], task, course) for task, course in courses.items()}
         for name, courses in found.items()
     }
-    date, where = date_and_machine(made).split(", ", 1)
-    head = (
-        f"`make experiment-convergence`, seeds {given.seeds}; {date}, {minutes} minutes of "
-        f"processor time on {where}."
-    )
-    about = {"command": made["command"], "seeds": given.seeds, "processor_minutes": minutes}
-    about |= {"date": date, "hardware": where, "versions": made["versions"]}
-    given.out.mkdir(parents=True, exist_ok=True)
-    rows = [f"{json.dumps(name)}: {json.dumps(tasks)}" for name, tasks in data.items()]
-    settled = ",\n".join(rows)  # a line for each setting
-    text = f'{{"about": {json.dumps(about)},\n"settings": {{\n{settled}\n}}}}\n'
-    (given.out / "convergence.json").write_text(text, encoding="utf-8")
-    lines = [
-        "# Do the convergence bounds hold?\n",
-        f"{head} What it means is in [{PAGE}](../../../{PAGE}).\n",
-        "## Measured errors and their bounds\n",
-        *table(data),
-        "\n## What holds\n",
-        *verdicts(data),
-    ]
-    (given.out / "convergence.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    parts = {"Measured errors and their bounds": table(data), "What holds": verdicts(data)}
+    write_results(given, "convergence", "Do the convergence bounds hold?", data, parts)
     title = "Measured errors, and the bounds on them"
     most = REPEATED["alone"] * len(seeds)
     foot = f"Mean of {len(seeds)} seeds (steep: {most}); band: two standard errors on either side."
     save_bounds(make_panels(data), given.figure, title=title, foot=foot)
+
+
+def measure_auctions(given: argparse.Namespace) -> None:
+    """Run the settings that recruit; write the numbers, the table and the picture."""
+    seeds = read_seeds(given.seeds)
+    settings = auctions.grid(T=5) if given.quick else auctions.grid()
+    found = auctions.run(settings, seeds, given.workers)
+    data = {name: auctions.describe(settings[name], courses) for name, courses in found.items()}
+    parts = {
+        "Measured errors and their bounds": auctions.table(data),
+        "What holds": auctions.verdicts(data),
+    }
+    write_results(given, "auctions", "Does the auction theorem hold?", data, parts)
+    T = next(iter(settings.values())).setting.T
+    title = "The auction theorem: as printed, it is best when nobody joins"
+    foot = (
+        f"After T = {T} rounds in which the task trained; without winners, the initial model. Mean "
+        f"of {len(seeds)} seeds, each with its own auction; band: two standard errors on either "
+        "side. The theorem is about the objective of the recruited clients, not of all users."
+    )
+    save_budgets(auctions.make_panels(data), given.auction_figure, title=title, foot=foot)
+
+
+def write_results(
+    given: argparse.Namespace,
+    name: str,
+    question: str,
+    data: Mapping[str, Any],
+    parts: Mapping[str, Iterable[str]],
+) -> None:
+    """All numbers as JSON and the tables as Markdown, with how and where they were measured."""
+    made = environment_now()
+    minutes = round((read_processor_seconds() - given.before) / 60, 1)
+    date, where = date_and_machine(made).split(", ", 1)
+    about = {"command": made["command"], "seeds": given.seeds, "processor_minutes": minutes}
+    about |= {"date": date, "hardware": where, "versions": made["versions"]}
+    given.out.mkdir(parents=True, exist_ok=True)
+    rows = [f"{json.dumps(key)}: {json.dumps(tasks)}" for key, tasks in data.items()]
+    settled = ",\n".join(rows)  # a line for each setting
+    text = f'{{"about": {json.dumps(about)},\n"settings": {{\n{settled}\n}}}}\n'
+    (given.out / f"{name}.json").write_text(text, encoding="utf-8")
+    options = " ".join(sys.argv[1:])
+    command = f'make experiment-convergence ARGS="{options}"' if options else MAKE
+    lines = [
+        f"# {question}\n",
+        f"`{command}`, seeds {given.seeds}; {date}, {minutes} minutes of processor time on "
+        f"{where}. What it means is in [{PAGE}](../../../{PAGE}).\n",
+    ]
+    for title, rows_of in parts.items():
+        lines += [f"## {title}\n", *rows_of, ""]
+    (given.out / f"{name}.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
+def read_processor_seconds() -> float:
+    """What this process and its children have used."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def main() -> None:
+    """Run what is asked for; by default both parts."""
+    parts = {"bounds": measure_bounds, "auctions": measure_auctions}
+    wanted = arguments(__doc__, __file__)
+    wanted.add_argument("--only", choices=parts, help="one part; by default both")
+    wanted.add_argument("--seeds", default="0-19", help="e.g. 0-19")
+    wanted.add_argument("--workers", type=int, default=2, help="processes")
+    wanted.add_argument("--quick", action="store_true", help="at most 5 rounds: does it run?")
+    pictures = HOUSE / "docs/pictures"
+    figure, auction_figure = pictures / "convergence.png", pictures / "convergence_auctions.png"
+    wanted.add_argument("--figure", "--plot", type=Path, default=figure)
+    wanted.add_argument("--auction-figure", type=Path, default=auction_figure)
+    given = wanted.parse_args()
+    for name, measure in parts.items():
+        if given.only in (None, name):
+            given.before = read_processor_seconds()
+            measure(given)
 
 
 if __name__ == "__main__":

@@ -212,7 +212,7 @@ def test_only_as_many_rounds_are_shown_as_every_seed_has(setting):
 
 
 def test_ones_own_task_works_as_shown(capsys):
-    (block,) = blocks("docs/explanation/convergence.md", "python")
+    block, _ = blocks("docs/explanation/convergence.md", "python")
     exec(block.text.replace("T=30", "T=5").replace("range(4)).items", "range(2)).items"), {})
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[::2]] == ["heights", "labels"]

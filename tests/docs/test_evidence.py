@@ -96,7 +96,7 @@ def test_help_has_one_line_for_every_target():
     ],
 )
 def test_a_target_runs_what_its_page_says(words, command):
-    last = make("-n", *words).replace("\\\n\t", "").splitlines()[-1]
+    last = re.sub(r"\\\n\s*", "", make("-n", *words)).splitlines()[-1]
     assert command in " ".join(last.split())
 
 

@@ -23,11 +23,11 @@ def areas(figure):
     """How many areas are coloured as broken."""
     from matplotlib.colors import to_rgb
 
-    from mmfl.report.figures.bounds import _BROKEN
+    from mmfl.report.figures.style import BROKEN
 
     patches = [area for axes in figure.axes for area in axes.collections]
     found = [area for area in patches if len(area.get_paths()) and len(area.get_facecolor())]
-    return sum(tuple(area.get_facecolor()[0][:3]) == to_rgb(_BROKEN) for area in found)
+    return sum(tuple(area.get_facecolor()[0][:3]) == to_rgb(BROKEN) for area in found)
 
 
 def test_it_names_what_it_shows():

@@ -18,7 +18,7 @@ import mmfl
 from mmfl import Run
 from mmfl.allocate import Uniform
 from mmfl.errors import MmflWarning, StoreError
-from mmfl.runs import RunStore, clear_unfinished, database, is_owned, stored_rounds
+from mmfl.runs import RunStore, clear_unfinished, database, is_owned, stored_rounds, verify
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import read_mark, remove_beginning, write_mark
 from mmfl.system.calls import intercept
@@ -305,3 +305,12 @@ def test_a_process_that_user_code_forks_stores_nothing(small, where, code):
     assert ForkingOnce.codes == [code]
     *_, (state, _) = mmfl.rounds(experiment)
     assert (run.status, run.fingerprint) == ("finished", state.fingerprint)
+
+
+def test_a_copy_by_hard_links_is_refused_and_the_original_stays(small):
+    mmfl.run(small, "first")
+    shutil.copytree("first", "second", copy_function=os.link)
+    more = replace(small, rounds=small.rounds + 1)
+    with pytest.raises(StoreError, match=r"run\.sqlite has another hard link"):
+        mmfl.run(more, "second", resume=True)
+    assert not verify("first").damaged

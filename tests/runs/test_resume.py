@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from mmfl.errors import EngineError, MmflWarning, StoreError
 from mmfl.experiment import Checkpoints
 from mmfl.market import MECHANISMS
 from mmfl.market.bids_io import Csv
-from mmfl.runs import RunStore, stored_rounds, verify
+from mmfl.runs import RunStore, stored_rounds
 from mmfl.runs.directory import lock
 from mmfl.runs.directory.folders import last_folder
 from mmfl.runs.directory.lock import Lease
@@ -395,12 +394,3 @@ def test_a_state_that_no_checkpoint_can_hold_ends_the_run_with_one_sentence(ofte
     monkeypatch.setattr(type(often.allocator), "allocate", allocate)
     assert "'allocator'" in one_line(StoreError, lambda: mmfl.run(often, "run"))
     assert Run.load("run").status == "failed"
-
-
-def test_a_copy_by_hard_links_is_refused_and_the_original_stays(small):
-    mmfl.run(small, "first")
-    shutil.copytree("first", "second", copy_function=os.link)
-    more = replace(small, rounds=small.rounds + 1)
-    with pytest.raises(StoreError, match=r"run\.sqlite has another hard link"):
-        mmfl.run(more, "second", resume=True)
-    assert not verify("first").damaged

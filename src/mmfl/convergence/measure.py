@@ -17,13 +17,23 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.convergence.problem import Floats
+from mmfl.convergence.problem import Floats, Problem
 from mmfl.convergence.setting import Setting
 from mmfl.errors import InputError
+from mmfl.experiment import Experiment
 from mmfl.loop import rounds
 from mmfl.theory import Constants, printed, recursion_bound, t_step_bound
 
-__all__ = ["RunTrace", "Sample", "Trajectory", "collect_trajectories", "measure", "trace_run"]
+__all__ = [
+    "RunTrace",
+    "Sample",
+    "Trajectory",
+    "WeightPath",
+    "collect_trajectories",
+    "follow_weights",
+    "measure",
+    "trace_run",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,32 +61,57 @@ class RunTrace:
         return self.error[counted]
 
 
-def trace_run(setting: Setting, seed: int) -> dict[str, RunTrace]:
-    """One run, until every task has trained in T rounds (or no rounds are left).
+@dataclass(frozen=True, eq=False)
+class WeightPath:
+    """Where the weights of one task were in one run.
+
+    Attributes:
+        weights: (n + 1, d) at the start and after each round in which the task trained.
+        when: (n) the numbers of these rounds.
+        clients: (n) how many clients trained it in them.
+        rounds: How many rounds there were.
+    """
+
+    weights: Floats
+    when: npt.NDArray[np.int64]
+    clients: npt.NDArray[np.int64]
+    rounds: int
+
+    def trace(self, problem: Problem) -> RunTrace:
+        """The error of these weights in a problem: the task's, or that of some of its clients."""
+        errors = np.array([problem.error(w) for w in self.weights])
+        apart = np.array([problem.distance(w) for w in self.weights])
+        return RunTrace(errors, apart, self.when, self.clients, self.rounds)
+
+
+def follow_weights(
+    experiment: Experiment, tasks: Mapping[str, Problem], T: int
+) -> dict[str, WeightPath]:
+    """Run an experiment until each of its tasks has trained in T rounds (or rounds are out).
 
     Stopping at T, and not after a number of rounds, keeps the mean over seeds honest: which seeds
     have reached T by some round depends on what was selected.
     """
-    problems = setting.tasks
-    errors = {name: [problem.error(problem.first)] for name, problem in problems.items()}
-    apart = {name: [problem.distance(problem.first)] for name, problem in problems.items()}
-    trained: dict[str, list[tuple[int, int]]] = {name: [] for name in problems}
-    with rounds(setting.experiment(seed)) as going:
+    weights = {name: [problem.first] for name, problem in tasks.items()}
+    trained: dict[str, list[tuple[int, int]]] = {name: [] for name in tasks}
+    with rounds(experiment) as going:
         for state, record in going:
             for name in (name for name, clients in record.clients.items() if clients):
-                w = state.params[name].flat.astype(np.float64)
-                errors[name].append(problems[name].error(w))
-                apart[name].append(problems[name].distance(w))
+                weights[name].append(state.params[name].flat.astype(np.float64))
                 trained[name].append((record.round, record.clients[name]))
-            if min(state.versions.values()) >= setting.T:
+            if min(state.versions.values()) >= T:
                 break
     found = {}
     for name, steps in trained.items():
         when, clients = np.array(steps, np.int64).reshape(-1, 2).T
-        found[name] = RunTrace(
-            np.array(errors[name]), np.array(apart[name]), when, clients, state.round
-        )
+        found[name] = WeightPath(np.stack(weights[name]), when, clients, state.round)
     return found
+
+
+def trace_run(setting: Setting, seed: int) -> dict[str, RunTrace]:
+    """One run of a setting."""
+    paths = follow_weights(setting.experiment(seed), setting.tasks, setting.T)
+    return {name: path.trace(setting.tasks[name]) for name, path in paths.items()}
 
 
 @dataclass(frozen=True, eq=False)

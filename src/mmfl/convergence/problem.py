@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +144,33 @@ class Problem(ABC):
         """Gamma = sum of p_k (F_k(w*) - F_k*)."""
         best = [self.losses(own)[k] for k, own in enumerate(self.own_optima)]
         return gamma_gap(self.p, self.losses(self.optimum), best)
+
+    @cached_property
+    def gap_of_any(self) -> float:
+        """A bound on Gamma that holds for the objective f_W of every set W of clients.
+
+        Gamma_W is the mean over W of F_k(w_W*) - F_k*, weighted by shares of the data. Since w_W*
+        minimises f_W, the same mean is at least as large at any other point. Take w*, the optimum
+        of all clients. A mean is at most its largest term, so
+        Gamma_W <= max over all clients of F_k(w*) - F_k*.
+        """
+        best = np.array([self.losses(own)[k] for k, own in enumerate(self.own_optima)])
+        return float((self.losses(self.optimum) - best).max())
+
+    @cached_property
+    def distance_of_any(self) -> float:
+        """A bound on |w^(0) - w_W*|^2 that holds for every set W of clients, and for all of them.
+
+        f_W is mu-strongly convex, so mu/2 |w* - w_W*|^2 <= f_W(w*) - f_W(w_W*). As no F_k is ever
+        below F_k*, this is at most the mean over W of F_k(w*) - F_k*, hence at most `gap_of_any`.
+        The rest is the triangle inequality.
+        """
+        apart = (2.0 * self.gap_of_any / self.mu) ** 0.5
+        return float((self.distance(self.first) ** 0.5 + apart) ** 2)
+
+    def restrict(self, clients: Iterable[int]) -> Self:
+        """The problem of some of the clients: f is then their own objective f_W."""
+        return dataclasses.replace(self, clients=tuple(self.clients[k] for k in clients))
 
     def distance(self, w: Floats) -> float:
         """|w - w*|^2."""

@@ -2,6 +2,7 @@
 
 from mmfl.report.figures.auctions import draw_auctions, save_auctions
 from mmfl.report.figures.bounds import Panel, draw_bounds, save_bounds
+from mmfl.report.figures.budgets import BudgetPanel, draw_budgets, save_budgets
 from mmfl.report.figures.comparison import draw_comparison, save_comparison
 from mmfl.report.figures.panels import (
     AgainstPanel,
@@ -19,6 +20,7 @@ from mmfl.report.figures.theorems import draw_theorems, save_theorems
 __all__ = [
     "AgainstPanel",
     "BarPanel",
+    "BudgetPanel",
     "LinePanel",
     "MapPanel",
     "Panel",
@@ -26,6 +28,7 @@ __all__ = [
     "check_path",
     "draw_auctions",
     "draw_bounds",
+    "draw_budgets",
     "draw_comparison",
     "draw_panels",
     "draw_plan",
@@ -35,6 +38,7 @@ __all__ = [
     "save",
     "save_auctions",
     "save_bounds",
+    "save_budgets",
     "save_comparison",
     "save_plan",
     "save_supply",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.report.figures.page import WIDTH, make_page, set_heads, settle
+from mmfl.report.figures.page import WIDTH, format_power, make_page, set_heads, settle
 from mmfl.report.figures.saving import check_path, save
-from mmfl.report.figures.style import INK, STRONG, get_line_look, own_style
+from mmfl.report.figures.style import BROKEN, INK, STRONG, get_line_look, own_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Panel", "draw_bounds", "save_bounds"]
 
 Floats = npt.NDArray[np.float64]
-
-_BROKEN = "#F9D5C8"
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +117,7 @@ def _make_key(looks: Mapping[str, Mapping[str, Any]], broken: bool) -> dict[str,
     marks: dict[str, Any] = {"measured": Line2D([], [], color=INK, linewidth=1.8)}
     marks |= {name: Line2D([], [], **look) for name, look in looks.items()}
     if broken:
-        marks["a bound below the truth"] = Patch(color=_BROKEN)
+        marks["a bound below the truth"] = Patch(color=BROKEN)
     return marks
 
 
@@ -132,7 +129,7 @@ def _draw_panel(
     t, mean = panel.t, panel.mean
     for bound in panel.bounds.values():
         axes.fill_between(
-            t, bound, mean, where=bound < mean, color=_BROKEN, linewidth=0, interpolate=True
+            t, bound, mean, where=bound < mean, color=BROKEN, linewidth=0, interpolate=True
         )
     for name, bound in panel.bounds.items():
         axes.plot(t, bound, **looks[name])
@@ -142,11 +139,6 @@ def _draw_panel(
     axes.set(xlim=(t[0], max(t[-1], 2 * t[0])), ylim=(10.0**low, 10.0**high))
     axes.yaxis.set_major_locator(LogLocator(numticks=6))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.yaxis.set_major_formatter(lambda value, _: f"10{_raise(value)}")
+    axes.yaxis.set_major_formatter(format_power)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
-
-
-def _raise(value: float) -> str:
-    """The exponent of a power of ten."""
-    return str(round(math.log10(value))).translate(_SUPERSCRIPTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = [
     "fold",
     "fold_label",
     "format_brief",
+    "format_power",
     "make_page",
     "measure_labels",
     "name_ends",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 WIDTH = 8.0  # inches
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LINE = 1.25  # from one line of text to the next, in sizes of its letters
 
 
@@ -170,6 +173,11 @@ def format_brief(value: float, _: object = None) -> str:
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep="")(value) if abs(value) >= 1e4 else amount(value)
+
+
+def format_power(value: float, _: object = None) -> str:
+    """A power of ten next to a logarithmic axis."""
+    return "10" + str(round(math.log10(value))).translate(_SUPERSCRIPTS)
 
 
 def _measure(text: str, size: float = SMALL, weight: str = "normal") -> float:

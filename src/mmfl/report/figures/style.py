@@ -13,6 +13,7 @@ from mmfl.errors import InputError
 
 __all__ = [
     "BOLD",
+    "BROKEN",
     "DASHES",
     "GREY",
     "INK",
@@ -32,6 +33,7 @@ PALE = (
     "#FFAABB", "#44BB99", "#DDDDDD", "#CCAA55", "#BBAADD",
 )  # fmt: skip
 INK, GREY = "#222222", "#666666"
+BROKEN = "#F9D5C8"  # between a bound and a measured value that it should not be below
 TITLE, BOLD, SMALL = 11.0, 9.0, 8.0  # sizes of letters, in points
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.5)), (0, (4, 1.3, 1, 1.3)))
 
