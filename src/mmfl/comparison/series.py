@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from mmfl.comparison.planned import Hashes, Step, holds
 from mmfl.experiment import Local, guard_engine, open_engine
 from mmfl.loop import set_up
 from mmfl.runs import clear_unfinished, stored_rounds
+from mmfl.system.files import keep_current_folder
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment
@@ -37,14 +39,26 @@ class Series:
 
     def check(self, experiment: Experiment) -> None:
         """Do all that can go wrong before the first round."""
-        with set_up(experiment, engine=self._opened(experiment)) as ready:
+        with keep_current_folder(), set_up(experiment, engine=self._opened(experiment)) as ready:
             world = ready.experiment.world
             if world not in self._checked:  # else its models are known to be sound
                 ready.first_state()
                 self._checked.append(world)
 
     def run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
-        """Run it to its end, from where it was, unless the folder holds it, finished."""
+        """Run it to its end, from where it was, unless the folder holds it, finished.
+
+        A run whose code changes the current folder changes it for no other run.
+        """
+        with closing(self._run(experiment, folder)) as steps:
+            while True:
+                with keep_current_folder():
+                    step = next(steps, None)
+                if step is None:
+                    return
+                yield step
+
+    def _run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
         if holds(folder, experiment, self._hashes) is not None:
             return  # another process was faster
         engine = self._opened(experiment)
