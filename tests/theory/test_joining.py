@@ -223,7 +223,7 @@ def test_a_budget_for_everybody_leaves_no_task_empty(S, mechanism):
     for N in (1, 2, 5):
         for B in (1.0, 1.5, 10.0):
             least = [lowest(UniformBids().cdf, N)] * S
-            assert no_user_probability(S * B, least, mechanism) == 0.0
+            assert repr(no_user_probability(S * B, least, mechanism)) == "0.0"  # and not -0.0
     tenths = [UniformBids(0.0, 0.1).cdf] * 3
     assert no_user_probability(0.3, tenths) == 0.0  # though 0.1 + 0.1 + 0.1 > 0.3
 

@@ -250,7 +250,7 @@ def _any_of(chances: Sequence[float]) -> float:
     """The chance that one or more of independent events happen: 1 - prod(1 - p)."""
     if max(chances) >= 1:
         return 1.0
-    return -math.expm1(math.fsum(math.log1p(-p) for p in chances))
+    return 0.0 - math.expm1(math.fsum(math.log1p(-p) for p in chances))  # never -0.0
 
 
 def no_user_probability_exp(
