@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from mmfl.config import read_file
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import Claim, Outcome
 from mmfl.reproduce.reproduction import Reproduction
 from mmfl.reproduce.tables import TextTable, describe_outcome, make_overview, write_paper
-from mmfl.system.files import exists, read_text
+from mmfl.system.files import exists
 
 __all__ = ["make_page", "read_summary"]
 
@@ -92,4 +93,4 @@ def _check(one: Reproduction) -> list[tuple[Claim, Outcome | None]]:
 def read_summary(folder: Path, scale: str) -> str:
     """What a person wrote about the results, if there is such a file."""
     path = folder / "results" / scale / "summary.md"
-    return read_text(path) if exists(path) else ""
+    return read_file(path) if exists(path) else ""
