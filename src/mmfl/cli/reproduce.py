@@ -63,8 +63,8 @@ def reproduce(
     """Run experiments of the paper, and say which of its claims hold.
 
     For each claim you see the paper's number, the result that is stored with mmfl, yours, how far
-    the two may differ, and the verdict. The exit code is 1 if a stored result is not met. The same
-    command resumes after an interruption.
+    the two may differ, and the verdict. The exit code is 1 if a stored result is not met, if a run
+    failed, or if a task never trained. The same command resumes after an interruption.
     """
     from rich.console import Console
 
