@@ -134,6 +134,11 @@ def test_text_that_is_not_utf8_is_refused(call):
     )
 
 
+def test_what_is_typed_is_utf8_whatever_the_locale():
+    done = mmfl("check", "e.toml", "--set", "tasks.a.metric=ä", **ASCII)
+    assert "unknown metric 'ä'; known: accuracy" in done.stderr.decode()
+
+
 def test_a_folder_with_any_name_holds_a_run(call):
     code, out, err = call("run", "e.toml", "--out", "here\udcff")
     assert (code, err) == (0, "")

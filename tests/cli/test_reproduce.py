@@ -151,6 +151,47 @@ def test_a_result_that_is_not_met_is_exit_code_1(reproduce, studies):
     assert err == "mmfl: a stored result is not met: mine: fair is better\n"
 
 
+def test_a_damaged_run_leaves_the_others_alone_and_is_exit_code_1(reproduce, studies):
+    other = '[settings.other]\ntasks = ["easy"]\n\n[variants.fair]'
+    (studies / "mine.toml").write_text(STUDY.replace("[variants.fair]", other))
+    reproduce("--jobs", "1", "--seeds", "1")
+    Path("runs/reproduce/tiny/mine/plain/fair/seed-0/models/easy.safetensors").unlink()
+    shutil.rmtree("runs/reproduce/tiny/mine/other")
+    code, out, err = reproduce("--jobs", "1", "--seeds", "1")
+    assert code == 1
+    assert "mmfl: mine, plain: 1 of 2 runs failed: fair, seed 0: the run in" in err
+    assert "models/easy.safetensors is missing; it is left out" in err
+    assert "other: 2 runs to do" in out
+    assert "figure: " in out
+
+
+def test_runs_of_another_experiment_are_not_taken_for_the_studys(reproduce, studies):
+    reproduce("--jobs", "1", "--seeds", "1")
+    (studies / "scales.toml").write_text(SCALES.replace("rounds = 2", "rounds = 3"))
+    code, _, err = reproduce("--figures-only", "--store")
+    assert code == 2
+    assert "holds a run of another experiment: rounds was 2 and is now 3" in err
+    assert not (studies / "results").exists()
+
+
+def test_a_task_that_never_trained_is_marked(reproduce, studies):
+    text = STUDY.replace('{ kind = "uniform" }', '{ kind = "uniform" }\nfaults = { dropout = 1.0 }')
+    (studies / "mine.toml").write_text(text)
+    code, out, err = reproduce("--jobs", "1", "--seeds", "1")
+    assert code == 1
+    assert "! plain, random: task 'easy' never trained with seed 0: all" in out
+    assert "mmfl: mine: plain, random: task 'easy' never trained" in err
+
+
+def test_code_is_not_imported_and_control_characters_are_shown(reproduce, studies):
+    text = STUDY.replace('title = "Mine"', 'title = "Mi\\u001bne"')
+    (studies / "mine.toml").write_text(text.replace('kind = "uniform"', 'kind = "payload:X"'))
+    code, out, err = reproduce()
+    assert (code, out) == (2, "mine: Mi\\x1bne (Nowhere)\n")
+    said = "allocator.kind: 'payload:X' would import code, which a study cannot do"
+    assert err == f"mmfl: mine, plain: {said}\n"
+
+
 def test_nothing_to_show_is_said(reproduce):
     code, out, _ = reproduce("--figures-only")
     assert code == 0
@@ -165,6 +206,7 @@ def test_nothing_to_show_is_said(reproduce):
         (["exp2", "--seeds", "0"], "--seeds"),
         (["exp2", "--jobs", "x"], "--jobs"),
         (["exp2", "--studies", "absent"], "absent"),
+        (["all", "--studies", "absent"], "'absent' is not a folder of studies"),
     ],
 )
 def test_a_mistake_is_one_sentence(call, tmp_path, monkeypatch, arguments, words):

@@ -229,6 +229,17 @@ def test_a_run_that_fails_is_named_and_the_others_are_finished(jobs, how, said):
     assert [run.done for run in again.runs] == [False, True, False, True]
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_changes_the_current_folder_changes_it_for_no_other(jobs, tmp_path):
+    given = {"leaves": trouble("leaves"), "calm": made()}
+    found = compare(given, [0, 1, 2], "out", jobs=jobs)
+    assert Path.cwd() == tmp_path
+    assert prints(found)["leaves"] == prints(found)["calm"]
+    assert {run.folder for runs in found.values() for run in runs.values()} == {
+        Path("out", name, f"seed-{seed}") for name in given for seed in (0, 1, 2)
+    }
+
+
 def test_after_a_run_that_fails_the_next_one_gets_another_engine(monkeypatch):
     opened = []
     real = Quick.open

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def archive() -> Archive:
 def test_what_is_saved_is_loaded(tmp_path):
     path, made = tmp_path / "a.json", archive()
     made.save(path)
-    same = Archive.load(path)
+    same = Archive.load(path, "mine", "small")
     assert [key[:3] for key in same] == [
         (setting, name, seed)
         for setting in ("two tasks", "three tasks")
@@ -54,15 +56,58 @@ def test_runs_are_added_and_replaced():
     assert "new" in one.variants()["two tasks"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"study": "a", "scale": "b", "runs": {"c": 1}}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"study": "mine", "scale": "small", "runs": {"c": 1}}', "[" * 100_000],
+    ids=["empty", "list", "table", "runs", "deep"],
+)
 def test_a_damaged_file_is_one_sentence(tmp_path, text):
     path = tmp_path / "a.json"
     path.write_text(text)
-    assert "a.json" in one_line(StoreError, lambda: Archive.load(path))
+    assert "a.json" in one_line(StoreError, lambda: Archive.load(path, "mine", "small"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("minutes", "x"),
+        ("minutes", float("nan")),
+        ("made", [1]),
+        ("fingerprint", 3),
+        ("tasks", "ab"),
+        ("better", ["sideways", "higher"]),
+        ("metric", [[0.5] * 4]),
+        ("metric", [[10**400] * 4] * 2),
+        ("metric", [[float("inf")] * 4] * 2),
+        ("clients", [[10**30] * 4] * 2),
+        ("clients", [[1.5] * 4] * 2),
+        ("map", ["a"]),
+        ("map", ["A~!?"]),
+        ("map", [1]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_damaged_run_in_a_file_is_one_sentence(tmp_path, key, value):
+    path = tmp_path / "a.json"
+    archive().save(path)
+    table = json.loads(path.read_text())
+    table["runs"]["two tasks"]["ours"]["2"][key] = value
+    path.write_text(json.dumps(table))
+    said = one_line(StoreError, lambda: Archive.load(path, "mine", "small"))
+    assert said.startswith(f"{str(path)!r} does not hold the curves of a study: ")
+    assert key in said
+
+
+@pytest.mark.parametrize("names", [("other", "small"), ("mine", "paper")])
+def test_results_of_another_study_or_scale_are_refused(tmp_path, names):
+    path = tmp_path / "a.json"
+    archive().save(path)
+    said = one_line(StoreError, lambda: Archive.load(path, *names))
+    assert said.endswith("got 'mine' and 'small'")
 
 
 def test_no_file_is_no_archive(tmp_path):
-    assert Archive.load(tmp_path / "a.json") is None
+    assert Archive.load(tmp_path / "a.json", "mine", "small") is None
 
 
 def test_a_run_directory_is_archived_with_its_map(tmp_path):

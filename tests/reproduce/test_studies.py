@@ -105,20 +105,56 @@ def test_another_kind_replaces_a_table():
             '[settings.new]\ntasks = ["mnist"]\nvariants = ["fast"]\n[variants.random]',
             "fast",
         ),
+        ("title = ", "title = [", "not valid TOML"),
+        ('setting = "3 tasks"', 'setting = "3 task"', "unknown setting '3 task'; did you mean '3"),
+        ('of = "FedFairMMFL"', 'of = "FedFair"', "claims[0]: unknown variant 'FedFair'"),
+        ('over = ["random"', 'over = ["chance"', "unknown variant 'chance'"),
+        ('quantity = "mean"', 'quantity = "median"', "unknown quantity 'median'"),
+        ('quantity = "mean"', 'quantity = "task mmist"', "unknown task 'mmist'"),
+        ('quantity = "mean"', 'quantity = "worst at budget 5"', "needs a study of budgets"),
+        ("points = [400, 600]", 'points = [400, 600]\nruns = "../x"', "no study '../x'"),
     ],
 )
 def test_a_mistake_is_one_sentence_with_the_file(tmp_path: Path, old, new, words):
     text = (PAPER / "exp2.toml").read_text()
     assert old in text
+    (tmp_path / "scales.toml").write_text((PAPER / "scales.toml").read_text())
     (tmp_path / "mine.toml").write_text(text.replace(old, new))
     said = one_line(ConfigError, lambda: load_study(tmp_path, "mine"))
     assert "mine.toml" in said
     assert words in said
 
 
+@pytest.mark.parametrize("budget", [0, 61])
+def test_a_claim_at_a_budget_that_is_not_tried_is_one_sentence(tmp_path: Path, budget):
+    text = (PAPER / "exp5.toml").read_text().replace("at budget 10", f"at budget {budget}", 1)
+    (tmp_path / "scales.toml").write_text((PAPER / "scales.toml").read_text())
+    (tmp_path / "mine.toml").write_text(text)
+    said = one_line(ConfigError, lambda: load_study(tmp_path, "mine"))
+    assert "must be at a budget from 1 to 60" in said
+
+
+@pytest.mark.parametrize("table", ["settings", "variants"])
+def test_a_study_of_nothing_is_one_sentence(tmp_path: Path, table):
+    (tmp_path / "scales.toml").write_text((PAPER / "scales.toml").read_text())
+    other = {"settings": "variants", "variants": "settings"}[table]
+    inner = {"settings": 'tasks = ["mnist"]', "variants": ""}[other]
+    text = f'title = "x"\npaper = "y"\npoints = [1, 2]\n[{table}]\n[{other}.a]\n{inner}\n'
+    (tmp_path / "mine.toml").write_text(text)
+    said = one_line(ConfigError, lambda: load_study(tmp_path, "mine"))
+    assert said.endswith(f"{table} must have at least 1 item, not 0, got {{}}")
+
+
+def test_a_scale_that_is_no_table_is_one_sentence(tmp_path: Path):
+    (tmp_path / "scales.toml").write_text("tiny = 3\n")
+    said = one_line(ConfigError, lambda: load_scales(tmp_path))
+    assert said.endswith("scales.toml: tiny must be a table, got 3")
+
+
 def test_an_unknown_study_or_task_is_named(tmp_path: Path):
     assert "exp2" in one_line(ConfigError, lambda: load_study(PAPER, "exp22"))
     text = (PAPER / "exp2.toml").read_text().replace('"fashion"]', '"fashon"]')
+    (tmp_path / "scales.toml").write_text((PAPER / "scales.toml").read_text())
     (tmp_path / "mine.toml").write_text(text)
     study = load_study(tmp_path, "mine")
     said = one_line(ConfigError, lambda: study.experiments("3 tasks", SCALES["small"]))

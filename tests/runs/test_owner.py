@@ -95,6 +95,22 @@ def test_a_run_whose_database_has_another_hard_link_is_not_written(small):
     assert mmfl.run(small, "copied", resume=True).status == "finished"
 
 
+def test_a_run_whose_database_is_a_symbolic_link_is_not_written(small):
+    mmfl.run(small, "run")
+    shutil.copytree("run", "linked", copy_function=lambda a, b: os.symlink(Path(a).resolve(), b))
+    more = replace(small, rounds=small.rounds + 1)
+    said = one_line(StoreError, lambda: mmfl.run(more, "linked", resume=True))
+    assert "run.sqlite is a symbolic link, so another run would change with it" in said
+    assert "copy the run with cp -rL" in said
+    assert not verify("run").damaged
+    shutil.copytree("linked", "copied")
+    assert mmfl.run(more, "copied", resume=True).status == "finished"
+    Path("dangling").mkdir()
+    Path("dangling/run.sqlite").symlink_to("elsewhere")
+    one_line(StoreError, lambda: mmfl.run(small, "dangling", resume=True))
+    assert not Path("dangling/elsewhere").exists()
+
+
 FORKS = """
 import os, sys
 from pathlib import Path

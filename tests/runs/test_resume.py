@@ -228,6 +228,21 @@ def test_a_finished_run_has_nothing_left_to_do(often, straight, monkeypatch):
     assert mmfl.run(often, folder, resume=True) == first
 
 
+@pytest.mark.parametrize("name", ["models/{}.safetensors", "mmfl-run.json"])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_finished_run_with_a_damaged_file_is_one_sentence(often, name, gone):
+    mmfl.run(often, "run")
+    name = name.format(often.tasks[0].name)
+    path = Path("run", name)
+    path.unlink() if gone else path.write_bytes(path.read_bytes() + b" ")
+    before = snapshot(Path("run"))
+    said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
+    assert said.startswith("the run in 'run' is damaged: ")
+    assert name in said
+    assert said.endswith("; it is left unchanged")
+    assert snapshot(Path("run")) == before
+
+
 def snapshot(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -79,6 +79,8 @@ class Trouble:
                 raise ZeroDivisionError("what now")
             case "warns":
                 warnings.warn("beware", MmflWarning, stacklevel=1)
+            case "leaves":
+                os.chdir("/")
             case "notes":
                 flag.write_text(os.environ["OMP_NUM_THREADS"] + os.environ["OPENBLAS_NUM_THREADS"])
             case "forks":

@@ -6,6 +6,7 @@ import json as json_
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +15,13 @@ import typer
 from mmfl.cli.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
 from mmfl.cli.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
-from mmfl.errors import ComparisonError, InputError
+from mmfl.errors import ComparisonError, InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mmfl.comparison import Comparison, Jobs
+    from mmfl.report import Remark
     from mmfl.reproduce import Archive, Finding, Reproduction
 
 __all__ = ["reproduce"]
@@ -65,8 +67,8 @@ def reproduce(
     """Run experiments of the paper, and say which of its claims hold.
 
     For each claim you see the paper's number, the result that is stored with mmfl, yours, how far
-    the two may differ, and the verdict. The exit code is 1 if a stored result is not met. The same
-    command resumes after an interruption.
+    the two may differ, and the verdict. The exit code is 1 if a stored result is not met, if a run
+    failed, or if a task never trained. The same command resumes after an interruption.
     """
     from rich.console import Console
 
@@ -83,14 +85,14 @@ def reproduce(
     kept = f"(finished runs are in {out}; run the same command again to resume)"
     survive_closed_output("standard output was closed; the reproduction continues without it")
     found: dict[str, Any] = {}
+    failed: list[str] = []
     for one in todo:
-        console.print(f"{one.name}: {one.study.title} ({one.study.paper})")
+        console.print(printable(f"{one.name}: {one.study.title} ({one.study.paper})"))
         chosen = range(one.default_seeds() if seeds is None else seeds)
         if not figures_only:
             with stop_on_signals(lambda: kept):
-                _run_missing(
-                    one, one.comparisons(chosen, data_dir, missing=missing), wanted, console
-                )
+                planned = one.comparisons(chosen, data_dir, missing=missing)
+                failed += _run_missing(one, planned, wanted, console)
         found[one.name] = _show(one, () if figures_only else chosen, console, store)
         console.print()
     if store:
@@ -101,6 +103,13 @@ def reproduce(
     if missed:
         more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
         complain(f"a stored result is not met: {missed[0]}{more}")
+    serious = [
+        *failed,
+        *(f"{name}: {said}" for name, one in found.items() for said in one["broken"]),
+    ]
+    for sentence in serious:
+        complain(sentence)
+    if missed or serious:
         raise typer.Exit(1)
 
 
@@ -109,12 +118,15 @@ def _run_missing(
     comparisons: Iterable[tuple[str, Comparison]],
     jobs: Jobs,
     console: Console,
-) -> None:
-    """Run what is missing, setting after setting."""
+) -> list[str]:
+    """Run what is missing, setting after setting; a sentence about each in which runs failed."""
+    failed = []
     for setting, comparison in comparisons:
-        if not any(run.missing for run in comparison.runs):
+        if all(run.done for run in comparison.runs):
             continue
-        console.print(f"{setting}: {sum(run.missing for run in comparison.runs)} runs to do")
+        missing = sum(run.missing for run in comparison.runs)
+        if missing:
+            console.print(f"{setting}: {missing} runs to do")
         with (
             closing(comparison.go(comparison.jobs(jobs))) as steps,
             CompareView(comparison, console) as view,
@@ -123,7 +135,8 @@ def _run_missing(
                 for run, event in steps:
                     view.show(run, event)
             except ComparisonError as error:
-                raise InputError(f"{one.name}, {setting}: {error}") from None
+                failed.append(f"{one.name}, {setting}: {error}")
+    return failed
 
 
 def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool) -> dict[str, Any]:
@@ -137,7 +150,7 @@ def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool
     shown = one.load_results() if store or not yours.runs else yours
     if not shown.runs:
         console.print("no finished runs, and no stored results at this scale")
-        return {"claims": [], "missed": [], "figure": None}
+        return {"claims": [], "missed": [], "broken": [], "figure": None}
     if not isinstance(one.study, AuctionStudy):
         console.print(make_overview(shown.variants()).draw())
         console.print()
@@ -146,19 +159,35 @@ def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool
                 console.print(f"{title} to the target; > (1/4): 1 of 4 runs never reaches it")
                 console.print(table.draw())
                 console.print()
+    about = _remarks(shown)
+    for remark in about:
+        console.print(remark.line, soft_wrap=True)
     if findings:
         console.print(list_claims(findings))
         console.print()
     path = _draw(one, shown, console, store)
     what = "your runs" if yours.runs else "stored results"
-    console.print(f"{what}: {shown.minutes:.0f} minutes; {'; '.join(shown.made)}", soft_wrap=True)
+    made = printable("; ".join(shown.made))
+    console.print(f"{what}: {shown.minutes:.0f} minutes; {made}", soft_wrap=True)
     return {
         "claims": [_describe(finding) for finding in findings],
         "missed": [f.claim.says for f in findings if f.match == "missed"],
+        "broken": [remark.line.removeprefix("! ") for remark in about if remark.serious],
         "figure": None if path is None else str(path),
         "minutes": shown.minutes,
         "made": shown.made,
     }
+
+
+def _remarks(shown: Archive) -> list[Remark]:
+    """What a reader must know about runs: what never trained, what was made differently."""
+    from mmfl.report import remarks
+
+    return [
+        replace(remark, variant=", ".join(filter(None, (setting, remark.variant))))
+        for setting, variants in shown.variants().items()
+        for remark in remarks([*variants.values()])
+    ]
 
 
 def _write_page(home: Path, scale: str, out: Path, console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from mmfl.comparison.planned import Hashes, Step, load_finished
 from mmfl.experiment import Local, guard_engine, open_engine
 from mmfl.loop import set_up
 from mmfl.runs import clear_unfinished, stored_rounds
+from mmfl.system.files import keep_current_folder
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment
@@ -37,14 +39,26 @@ class Series:
 
     def check(self, experiment: Experiment) -> None:
         """Do everything that can fail before the first round."""
-        with set_up(experiment, engine=self._open(experiment)) as ready:
+        with keep_current_folder(), set_up(experiment, engine=self._open(experiment)) as ready:
             table = ready.experiment.engine_table
             if table not in self._checked:  # else its models are known to be sound
                 ready.first_state()
                 self._checked.append(table)
 
     def run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
-        """Run or resume it to its end, unless the folder holds the finished run."""
+        """Run or resume it to its end, unless the folder holds the finished run.
+
+        A run whose code changes the current folder changes it for no other run.
+        """
+        with closing(self._run(experiment, folder)) as steps:
+            while True:
+                with keep_current_folder():
+                    step = next(steps, None)
+                if step is None:
+                    return
+                yield step
+
+    def _run(self, experiment: Experiment, folder: Path) -> Generator[Step, None, None]:
         if load_finished(folder, experiment, self._hashes) is not None:
             return  # another process was faster
         engine = self._open(experiment)

@@ -106,7 +106,7 @@ def _rule(error: Any, root: type) -> str:
         return "is missing"
     if kind == "value_error":
         return text_of(error["ctx"]["error"])
-    rule = re.sub(r"^(Input|String|Tuple|List|Value) should ", "", error["msg"])
+    rule = re.sub(r"^(Input|String|Tuple|List|Dictionary|Value) should ", "", error["msg"])
     rule = f"be {_WORDS[kind]}" if kind in _WORDS else rule
     rule = rule.replace(" after validation", "")
     return f"must {rule}, got {short(error['input'])}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,19 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ConfigError(f"not valid TOML: brackets are nested too deeply {where}") from None
 
 
+def _decode(assignment: str) -> str:
+    """What was typed, also where the locale's encoding is not UTF-8."""
+    try:
+        assignment.encode()
+        return assignment
+    except UnicodeEncodeError:  # bytes that Python could not decode
+        pass
+    try:
+        return os.fsencode(assignment).decode()
+    except UnicodeError:
+        raise ConfigError(f"sets: {short(assignment)} is not UTF-8 text") from None
+
+
 def _deepest(text: str) -> int:
     """The number of the first line at whose end most brackets are open, or that opens most."""
     depth, found = 0, (0, 1)
@@ -50,12 +64,11 @@ def apply_set(data: dict[str, Any], assignment: str) -> None:
     TOML, else as text. Choosing another `kind` starts from that kind's defaults, since the
     parameters of the old kind mean nothing to the new one.
     """
+    assignment = _decode(assignment)
     path, equals, text = assignment.partition("=")
     keys = [key.strip() for key in path.split(".")]
     if not equals or not all(keys):
         raise ConfigError(f"sets: must be a.b=c, got {assignment!r}")
-    if not assignment.isascii() and assignment != assignment.encode(errors="replace").decode():
-        raise ConfigError(f"sets: {short(assignment)} is not UTF-8 text")
     value = _toml_value(text)
     here: Any = data
     for depth, key in enumerate(keys[:-1]):

@@ -11,6 +11,7 @@ round: the task that it trained ("a" is the first), or "." if none.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,16 +20,33 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.config import read_file
-from mmfl.errors import StoreError
+from mmfl.config import Finite, Natural, NonNegative, Text, component, parse, read_file, short
+from mmfl.errors import MmflError, StoreError
 from mmfl.report import Curves, Variant
 from mmfl.runs import Run, RunStore, unpack_assignments
 from mmfl.system.files import exists, write_file
 
 __all__ = ["Archive", "ArchivedRun"]
 
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _DIGITS = 6  # of a metric
+
+
+@component
+class _Row:
+    """A run in a file."""
+
+    fingerprint: str
+    minutes: NonNegative
+    made: Text
+    tasks: tuple[Text, ...]
+    better: tuple[Text, ...]
+    metric: tuple[tuple[float, ...], ...]
+    clients: tuple[tuple[Natural, ...], ...]
+    seconds: tuple[NonNegative, ...] | None = None
+    targets: dict[str, Finite] = field(default_factory=dict)
+    map: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,17 +99,22 @@ class ArchivedRun:
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> ArchivedRun:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; `ConfigError` or `ValueError` if it is none."""
+        row = parse(_Row, table)
+        metric, clients = np.array(row.metric, np.float64).T, np.array(row.clients, np.int64).T
+        if np.isinf(metric).any():
+            raise ValueError("metric must be finite")
+        seconds = None if row.seconds is None else np.array(row.seconds, np.float64)
         curves = Curves(
-            tuple(table["tasks"]),
-            tuple(table["better"]),
-            np.array(table["metric"], np.float64).T,
-            np.array(table["clients"], np.int64).T,
-            virtual=np.array(table["seconds"], np.float64) if "seconds" in table else None,
-            targets={str(task): float(goal) for task, goal in table.get("targets", {}).items()},
+            row.tasks, row.better, metric, clients, virtual=seconds, targets=row.targets
         )
-        letters = tuple(table.get("map", ()))
-        return cls(curves, table["fingerprint"], table["minutes"], table["made"], letters)
+        if seconds is not None and len(seconds) != curves.rounds:
+            raise ValueError(f"seconds must have {curves.rounds} numbers")
+        if not all(re.fullmatch(r"[a-z.]+", line) for line in row.map) or not (
+            {len(line) for line in row.map} <= {curves.rounds}
+        ):
+            raise ValueError(f"map must have {curves.rounds} letters or dots for each client")
+        return cls(curves, row.fingerprint, row.minutes, row.made, row.map)
 
 
 Runs = dict[str, dict[str, dict[int, ArchivedRun]]]
@@ -107,8 +130,8 @@ class Archive:
     runs: Runs = field(default_factory=dict)
 
     @classmethod
-    def load(cls, path: Path) -> Archive | None:
-        """What a file holds; None if there is no such file."""
+    def load(cls, path: Path, study: str, scale: str) -> Archive | None:
+        """What a file holds, which must be of this study and scale; None if there is no file."""
         if not exists(path):
             return None
         try:
@@ -120,11 +143,17 @@ class Archive:
                 }
                 for setting, variants in table["runs"].items()
             }
-            return cls(table["study"], table["scale"], runs)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            of = table["study"], table["scale"]
+        except (*_UNREADABLE, MmflError) as error:
             raise StoreError(
-                f"{str(path)!r} does not hold the curves of a study: {error}"
+                f"{str(path)!r} does not hold the curves of a study: {_say(error)}"
             ) from None
+        if of != (study, scale):
+            raise StoreError(
+                f"{str(path)!r} must be of study {study!r} and scale {scale!r}, "
+                f"got {short(of[0])} and {short(of[1])}"
+            )
+        return cls(study, scale, runs)
 
     def save(self, path: Path) -> None:
         """Write the file; settings, variants and seeds in order."""
@@ -178,6 +207,11 @@ class Archive:
             for variant, seeds in variants.items()
             for seed, run in seeds.items()
         )
+
+
+def _say(error: Exception) -> str:
+    """What is wrong with a file."""
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def _draw_map(rounds: list[Any], tasks: Mapping[int, int]) -> tuple[str, ...]:

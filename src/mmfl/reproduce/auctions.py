@@ -45,8 +45,8 @@ class AuctionStudy:
     paper: Text
     budgets: Count
     seeds: Count
-    settings: dict[str, Market]
-    variants: dict[str, Annotated[Mechanism, MECHANISMS]]
+    settings: Annotated[dict[Text, Market], Field(min_length=1)]
+    variants: Annotated[dict[Text, Annotated[Mechanism, MECHANISMS]], Field(min_length=1)]
     claims: tuple[Annotated[Claim, CLAIMS], ...] = ()
     panels: tuple[Annotated[Panel, PANELS], ...] = ()
     columns: Annotated[Count, Field(le=6)] = 3

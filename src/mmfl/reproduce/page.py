@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from mmfl.config import read_file
 from mmfl.reproduce.archive import Archive
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import Claim, Outcome
@@ -18,7 +19,7 @@ from mmfl.reproduce.tables import (
     make_times,
     write_paper,
 )
-from mmfl.system.files import exists, read_text
+from mmfl.system.files import exists
 
 __all__ = ["make_page", "read_summary"]
 
@@ -115,4 +116,4 @@ def _check(one: Reproduction) -> list[tuple[Claim, Outcome | None]]:
 def read_summary(folder: Path, scale: str) -> str:
     """What a person wrote about the results, if there is such a file."""
     path = folder / "results" / scale / "summary.md"
-    return read_text(path) if exists(path) else ""
+    return read_file(path) if exists(path) else ""

@@ -7,18 +7,20 @@ STUDIES/results/<scale>/<study>.json                  curves of the runs that we
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mmfl.comparison import Comparison, slugify
-from mmfl.errors import InputError
+from mmfl.comparison import Comparison, refuse_other_seeds, slugify
+from mmfl.errors import ConfigError, InputError, MmflWarning, StoreError
+from mmfl.experiment import Experiment
 from mmfl.reproduce.archive import Archive, ArchivedRun
 from mmfl.reproduce.auctions import AuctionStudy, hold_auctions
 from mmfl.reproduce.claims import Claim, Outcome
 from mmfl.reproduce.study import Scale, Study, load_scales, load_study
-from mmfl.runs import Run
+from mmfl.runs import Run, find_damage
 from mmfl.system.files import is_file, is_folder, list_folder
 
 __all__ = ["Finding", "Reproduction", "find_paper"]
@@ -92,22 +94,35 @@ class Reproduction:
             return
         stored = self.load_results().runs if missing else {}
         for setting in self.study.settings:
-            experiments = self.study.experiments(setting, self.scale)
+            experiments = self._experiments(self.study, setting)
             folder = self.folder / slugify(setting)
             for names, some in _group_by_seeds(experiments, seeds, stored.get(setting, {})):
                 chosen = {name: experiments[name] for name in names}
                 yield setting, Comparison(chosen, some, folder, data_dir=data_dir)
 
+    def _experiments(self, study: Study, setting: str) -> dict[str, Experiment]:
+        try:
+            return study.experiments(setting, self.scale)
+        except ConfigError as error:
+            said = str(error).partition("; pass allow_imports")[0]
+            more = "" if said == str(error) else ", which a study cannot do"
+            raise ConfigError(f"{self.name}, {setting}: {said}{more}") from None
+
     def collect(self, seeds: Sequence[int] = ()) -> Archive:
-        """Your finished runs, of all seeds; auctions are held again, with these seeds."""
+        """Your finished runs, of all seeds; auctions are held again, with these seeds.
+
+        Runs of another experiment are refused. Runs that are damaged are left out with a warning.
+        """
         found = Archive(self._owner, self._scale_name)
         if isinstance(self.study, AuctionStudy):
             if seeds:
                 hold_auctions(self.study, seeds, found)
             return found
         for setting, here in self.study.settings.items():
+            experiments = self._experiments(self.study, setting)
             for variant in here.variants or self.study.variants:
                 folder = self.folder / slugify(setting) / slugify(variant)
+                refuse_other_seeds(folder, experiments[variant], ())
                 for seed, path in _find_finished(folder):
                     run = ArchivedRun.of(path, with_map=self.study.maps and seed == 0)
                     found.add(setting, variant, seed, run)
@@ -115,7 +130,7 @@ class Reproduction:
 
     def load_results(self) -> Archive:
         """What is stored with the studies, as far as it belongs to this one."""
-        stored = Archive.load(self.results)
+        stored = Archive.load(self.results, self._owner, self._scale_name)
         found = Archive(self._owner, self._scale_name)
         for setting, variant, seed, run in stored or ():
             here = self.study.settings.get(setting)
@@ -132,7 +147,9 @@ class Reproduction:
 
     def store(self, runs: Archive) -> None:
         """Add runs to the stored results."""
-        stored = Archive.load(self.results) or Archive(runs.study, runs.scale)
+        stored = Archive.load(self.results, self._owner, self._scale_name) or Archive(
+            runs.study, runs.scale
+        )
         stored.update(runs)
         stored.save(self.results)
 
@@ -166,5 +183,15 @@ def _find_finished(folder: Path) -> Iterator[tuple[int, Path]]:
     """Seed and directory of each finished run of a variant."""
     for path in list_folder(folder) if is_folder(folder) else ():
         seed = path.name.removeprefix("seed-")
-        if seed != path.name and seed.isdecimal() and Run.load(path).status == "finished":
-            yield int(seed), path
+        if seed == path.name or not seed.isdecimal():
+            continue
+        try:
+            if Run.load(path).status != "finished":
+                continue
+            damage = find_damage(path)
+            if damage:
+                raise StoreError(f"the run in {str(path)!r} is damaged: {damage}")
+        except StoreError as error:
+            warnings.warn(f"{error}; it is left out", MmflWarning, stacklevel=3)
+            continue
+        yield int(seed), path

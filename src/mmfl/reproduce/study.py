@@ -14,12 +14,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from mmfl.config import Count, Flag, Positive, Text, component, parse, read_file, read_toml
+from mmfl.config import Count, Flag, Positive, Text, component, parse, read_file, read_toml, short
 from mmfl.errors import ConfigError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import CLAIMS, Claim
+from mmfl.reproduce.names import check_names
 from mmfl.reproduce.panels import PANELS, Panel
+from mmfl.system.files import is_file
 
 __all__ = ["Scale", "Setting", "Study", "find_studies", "load_scales", "load_study"]
 
@@ -96,8 +98,8 @@ class Study:
     title: Text
     paper: Text
     points: tuple[Count, Count]
-    settings: dict[str, Setting]
-    variants: dict[str, Table]
+    settings: Annotated[dict[Text, Setting], Field(min_length=1)]
+    variants: Annotated[dict[Text, Table], Field(min_length=1)]
     experiment: Table = dataclasses.field(default_factory=dict)
     partition: Table = dataclasses.field(default_factory=lambda: {"kind": "iid", "overlap": True})
     claims: tuple[Annotated[Claim, CLAIMS], ...] = ()
@@ -155,7 +157,9 @@ def _same_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def find_studies(folder: Path) -> list[str]:
-    """The names of the studies in a folder, sorted."""
+    """The names of the studies in a folder, sorted; `ConfigError` if there is no such folder."""
+    if not is_file(folder / "scales.toml"):
+        raise ConfigError(f"{str(folder)!r} is not a folder of studies: it has no scales.toml")
     return sorted(path.stem for path in folder.glob("*.toml") if path.stem != "scales")
 
 
@@ -165,20 +169,40 @@ def load_study(folder: Path, name: str) -> Study | AuctionStudy:
     if name not in known:
         raise ConfigError(f"there is no study {name!r}; {did_you_mean(name, known)}")
     path = folder / f"{name}.toml"
-    table = read_toml(read_file(path))
+    table = _read(path)
+    study: Study | AuctionStudy
     if "budgets" in table:
-        return _parse(AuctionStudy, table, str(path))
-    return _parse(Study, table, str(path))
+        study = _parse(AuctionStudy, table, str(path))
+    else:
+        study = _parse(Study, table, str(path))
+        if study.runs is not None and study.runs not in known:
+            hint = did_you_mean(study.runs, known)
+            raise ConfigError(f"{path}: runs: there is no study {study.runs!r}; {hint}")
+    try:
+        check_names(study)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return study
 
 
 def load_scales(folder: Path) -> dict[str, Scale]:
     """All scales, by name."""
     path = folder / "scales.toml"
-    tables = read_toml(read_file(path))
+    tables = _read(path)
     return {name: _parse(Scale, table, f"{path}: {name}") for name, table in tables.items()}
 
 
-def _parse(cls: type[T], table: Mapping[str, Any], where: str) -> T:
+def _read(path: Path) -> Table:
+    text = read_file(path)
+    try:
+        return read_toml(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _parse(cls: type[T], table: Any, where: str) -> T:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{where} must be a table, got {short(table)}")
     try:
         return parse(cls, table)
     except ConfigError as error:

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import sqlite3
+import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -87,8 +88,12 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
 def open_for_writing(folder: Path) -> sqlite3.Connection:
     """The database of a run directory, which is made if it is not there."""
     with suppress(FileNotFoundError):
+        about = calls.status(folder / DATABASE, follow_symlinks=False)
+        if stat.S_ISLNK(about.st_mode):
+            said = f"{DATABASE} is a symbolic link, so another run would change with it"
+            raise OSError(errno.EMLINK, f"{said}; copy the run with cp -rL and use the copy")
         _check_files(folder)
-        if calls.status(folder / DATABASE).st_nlink > 1:
+        if about.st_nlink > 1:
             said = f"{DATABASE} has another hard link, so a copy of the run would change with it"
             raise OSError(errno.EMLINK, f"{said}; copy the run with cp -r and use the copy")
     database = calls.connect(folder / DATABASE, timeout=_BUSY, check_same_thread=False)

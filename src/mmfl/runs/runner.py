@@ -28,6 +28,7 @@ from mmfl.runs.directory.names import check_folder, check_names, make_absolute
 from mmfl.runs.result import Run
 from mmfl.runs.resume import find_resumable
 from mmfl.runs.store import RunStore
+from mmfl.runs.verification import find_damage
 from mmfl.system import calls
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class StoredRounds(Rounds):
             if before is not None:
                 stack.enter_context(closing(before))
                 if before.finished:
+                    self._refuse_damage()
                     self.after, self.recruitment = experiment.rounds, before.recruitment
                     yield cast(Any, None)  # to `start`
                     return
@@ -134,6 +136,13 @@ class StoredRounds(Rounds):
                 store.note(seconds_setup=repr(calls.perf_counter() - start))
                 self.after = state.round
                 yield from self._play(ready, store, state)
+
+    def _refuse_damage(self) -> None:
+        damage = find_damage(self.folder)
+        if damage:
+            raise StoreError(
+                f"the run in {str(self.folder)!r} is damaged: {damage}; it is left unchanged"
+            )
 
     def _play(self, ready: Setup, store: RunStore, after: State) -> Steps:
         """Play the rounds that are left; however this ends, the run can be resumed."""

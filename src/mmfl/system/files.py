@@ -29,6 +29,7 @@ __all__ = [
     "is_file",
     "is_folder",
     "is_link",
+    "keep_current_folder",
     "list_folder",
     "make_folders",
     "new_file",
@@ -356,6 +357,21 @@ def make_folders(folder: Path) -> None:
     if not missing:
         with suppress(PermissionError):  # a user's folder, which outlasts a power cut or not
             sync_folder(folder.parent)
+
+
+@contextmanager
+def keep_current_folder() -> Iterator[None]:
+    """After this block the current folder is what it was before, whatever the block called."""
+    try:
+        before = os.getcwd()
+    except OSError:  # it was removed
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.chdir(before)
 
 
 def list_folder(folder: Path) -> list[Path]:
