@@ -1,4 +1,4 @@
-"""Rounds may be closed at any time, from any thread."""
+"""Rounds may be closed at any time, from any thread; a state that cannot be stored ends them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import mmfl
-from mmfl.errors import EngineError
+from mmfl.errors import EngineError, StoreError
 from mmfl.runs import Run, stored_rounds
 from support.calling import Calling
+from support.helpers import one_line
 
 
 @pytest.fixture(params=["stored", "plain"])
@@ -81,3 +82,13 @@ def test_a_round_cannot_close_itself(start):
     here.append(start(lambda: here[0].close()))  # noqa: PLW0108
     with pytest.raises(EngineError, match="cannot be closed by code that runs within a round"):
         next(here[0])
+
+
+def test_a_state_that_no_checkpoint_can_hold_ends_the_run_with_one_sentence(small, monkeypatch):
+    def allocate(self, view, state, *, rng):
+        return real(self, view, state, rng=rng)[0], {"mine": object()}
+
+    real = type(small.allocator).allocate
+    monkeypatch.setattr(type(small.allocator), "allocate", allocate)
+    assert "'allocator'" in one_line(StoreError, lambda: mmfl.run(small, "run"))
+    assert Run.load("run").status == "failed"

@@ -399,13 +399,3 @@ def test_a_run_of_another_format_can_be_read_but_not_continued(often):
     assert Run.load("run").rounds == 1
     said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
     assert "another version of mmfl" in said
-
-
-def test_a_state_that_no_checkpoint_can_hold_ends_the_run_with_one_sentence(often, monkeypatch):
-    def allocate(self, view, state, *, rng):
-        return real(self, view, state, rng=rng)[0], {"mine": object()}
-
-    real = type(often.allocator).allocate
-    monkeypatch.setattr(type(often.allocator), "allocate", allocate)
-    assert "'allocator'" in one_line(StoreError, lambda: mmfl.run(often, "run"))
-    assert Run.load("run").status == "failed"

@@ -10,7 +10,6 @@ import errno
 import hashlib
 import io
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from mmfl.system import calls
+from mmfl.system.unfinished import PART, PLAIN, replace_file
 
 __all__ = [
     "PART",
@@ -44,9 +44,6 @@ __all__ = [
     "write_whole",
 ]
 
-PART = ".part"
-"""What the name of an unfinished file ends in."""
-
 SETTINGS = 1 << 26
 """The most bytes that a file of settings may have (64 MiB)."""
 
@@ -54,7 +51,6 @@ TABLE = 1 << 30
 """The most bytes that a table of the user's may have (1 GiB)."""
 
 _PIECE = 1 << 24
-_PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # Windows has only the second
 
 _SETTLED = 2e9
 """Nanoseconds after which a file that changes again also changes its time, on any file system."""
@@ -94,8 +90,8 @@ def open_file(path: str | Path, *, limit: int | None = None, pipes: bool = False
     """
     try:
         if pipes and stat.S_ISFIFO(calls.status(path).st_mode):
-            return _buffer(calls.open_fd(path, os.O_RDONLY | _PLAIN))
-        number = calls.open_fd(path, os.O_RDONLY | _PLAIN | getattr(os, "O_NONBLOCK", 0))
+            return _buffer(calls.open_fd(path, os.O_RDONLY | PLAIN))
+        number = calls.open_fd(path, os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0))
     except ValueError:
         raise OSError(errno.EINVAL, "its name contains a zero byte") from None
     try:
@@ -251,9 +247,8 @@ def write_file(path: Path, content: bytes) -> None:
         return
     make_folders(path.parent)
     target = Path(os.path.realpath(path))
-    part = _random_part(target)
-    write_new(part, content)
-    _rename(part, target)
+    with replace_file(target) as number:
+        _write_all(number, content)
     sync_folder(target.parent)
 
 
@@ -270,31 +265,31 @@ def new_file(path: Path, *, replace: bool = False) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file
         return
-    target = Path(os.path.realpath(path)) if replace else path
-    part = _random_part(target) if replace else target
-    number = calls.open_fd(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
-    file = io.TextIOWrapper(io.BufferedWriter(_File(number, "wb")), encoding="utf-8", newline="")
+    if replace:
+        with replace_file(Path(os.path.realpath(path))) as number:
+            with _text_file(os.dup(number)) as file:
+                yield file
+            calls.fsync(number)
+        return
+    number = calls.open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666)
     try:
-        with file:
+        with _text_file(number) as file:
             yield file
-            file.flush()
-            if replace:
-                calls.fsync(file.fileno())
     except BaseException:
-        _remove_quietly(part)
+        _remove_quietly(path)
         raise
-    if replace:  # after the file is closed: Windows renames no open file
-        _rename(part, target)
+
+
+def _text_file(number: int) -> TextIO:
+    """An open file for text, which closes its number."""
+    return io.TextIOWrapper(io.BufferedWriter(_File(number, "wb")), encoding="utf-8", newline="")
 
 
 def write_new(path: Path, content: bytes) -> None:
     """Write a file that is not there yet, and fsync it; if that fails, it is removed again."""
-    number = calls.open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
+    number = calls.open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666)
     try:
-        left = memoryview(content)
-        while left:
-            left = left[calls.write(number, left) :]
-        calls.fsync(number)
+        _write_all(number, content)
     except BaseException:
         _remove_quietly(path)
         raise
@@ -302,15 +297,18 @@ def write_new(path: Path, content: bytes) -> None:
         os.close(number)
 
 
+def _write_all(number: int, content: bytes) -> None:
+    """Write content into an open file, and make it durable."""
+    left = memoryview(content)
+    while left:
+        left = left[calls.write(number, left) :]
+    calls.fsync(number)
+
+
 def _is_replaceable(path: Path) -> bool:
     """Whether a file can take the place of what is there: nothing, or a file."""
     mode = _mode(path)
     return mode is None or stat.S_ISREG(mode)
-
-
-def _random_part(path: Path) -> Path:
-    """A unique name for an unfinished file next to `path`."""
-    return path.with_name(f".mmfl-{secrets.token_hex(8)}{PART}")
 
 
 def _rename(part: Path, path: Path) -> None:
@@ -336,7 +334,7 @@ def _remove_leftover(part: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make renames and removals in a folder durable: they outlast a power cut."""
-    number = calls.open_fd(folder, os.O_RDONLY | _PLAIN)
+    number = calls.open_fd(folder, os.O_RDONLY | PLAIN)
     try:
         calls.fsync(number)
     finally:
