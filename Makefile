@@ -3,6 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 # The tests of a file share what they set up.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# mypy keeps one processor busy for half a minute: its output comes after that of the tests.
+WHILE_MYPY_RUNS = mkdir -p .mypy_cache; $(BIN)/mypy >.venv/mypy.txt 2>&1 & $(1); tests=$$?; \
+	wait $$!; types=$$?; cat .venv/mypy.txt; test "$$tests $$types" = "0 0"
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Options for an experiment or a benchmark, such as ARGS="--seeds 0"; a pattern for tests, such as K=auction.
 ARGS ?=
@@ -16,11 +19,8 @@ run: .venv/run.stamp  ## train three real models with fair, uniform and round-ro
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
 		--seeds 0-4 --target 0.6
 
-# mypy computes on one processor for half a minute: the tests need not wait for it.
 test: style  ## run all checks and tests; K=pattern runs a part of the tests
-	@$(BIN)/mypy >.venv/mypy.txt 2>&1 & types=$$!; \
-	$(PYTEST) $(if $(K),-k '$(K)'); tests=$$?; \
-	wait $$types; types=$$?; cat .venv/mypy.txt; test $$tests = 0 && test $$types = 0
+	@$(call WHILE_MYPY_RUNS,$(PYTEST) $(if $(K),-k '$(K)'))
 
 test-slow: .venv/test.stamp  ## only the slow tests, which `make test` leaves out
 	@$(PYTEST) -m slow $(if $(K),-k '$(K)')

@@ -88,11 +88,7 @@ def first_round(often, tmp_path_factory) -> Path:
 @pytest.fixture
 def left(straight) -> Callable[[int], Path]:
     """From a round to a folder as a kill after it would leave it."""
-
-    def left(after: int) -> Path:
-        return Path(shutil.copytree(f"{straight}-at-{after}", f"at-{after}"))
-
-    return left
+    return lambda after: Path(shutil.copytree(f"{straight}-at-{after}", f"at-{after}"))
 
 
 @pytest.mark.parametrize(
@@ -378,9 +374,8 @@ def test_by_default_the_last_of_the_numbered_runs_goes_on(often):
     assert mmfl.run(often, resume=True).folder == runs / "run-10"
 
 
-def test_other_versions_are_told_of(often):
-    with stored_rounds(often, "run") as rounds:
-        next(rounds)
+def test_other_versions_are_told_of(often, first_round):
+    shutil.copytree(first_round, "run")
     text = Path("run/environment.json").read_text()
     older = text.replace(f'"mmfl": "{mmfl.__version__}"', '"mmfl": "0.0.9"')
     rewrite("run", "environment.json", older)
@@ -392,9 +387,8 @@ def test_other_versions_are_told_of(often):
     assert resumed["versions"]["mmfl"] == mmfl.__version__
 
 
-def test_a_run_of_another_format_can_be_read_but_not_continued(often):
-    with stored_rounds(often, "run") as rounds:
-        next(rounds)
+def test_a_run_of_another_format_can_be_read_but_not_continued(often, first_round):
+    shutil.copytree(first_round, "run")
     make_older("run")
     assert Run.load("run").rounds == 1
     said = one_line(StoreError, lambda: mmfl.run(often, "run", resume=True))
