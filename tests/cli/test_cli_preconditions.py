@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mmfl.cli.streams import why
+from mmfl.cli.streams import explain
 from support.experiments import LEAST_INLINE
 
 MMFL = (sys.executable, "-P", "-c", "from mmfl.__main__ import main; main()")
@@ -61,8 +61,8 @@ def test_an_address_space_that_torch_does_not_fit_in_is_one_sentence(config):
 
 
 def test_an_error_about_an_open_file_has_no_name():
-    assert why(IsADirectoryError(21, "Is a directory", 0)) == "Is a directory"
-    assert why(IsADirectoryError(21, "Is a directory", "x")) == "'x': Is a directory"
+    assert explain(IsADirectoryError(21, "Is a directory", 0)) == "Is a directory"
+    assert explain(IsADirectoryError(21, "Is a directory", "x")) == "'x': Is a directory"
 
 
 def test_forced_colours_draw_no_bars_into_files(config):

@@ -97,13 +97,13 @@ def test_the_round_named_is_the_round_saved(config):
 from mmfl.cli import main
 from mmfl.runs.runner import _Saving
 
-stored = _Saving.stored
-def stored_then_storm(self, state):
-    stored(self, state)
+take = _Saving.take
+def take_then_storm(self, state):
+    take(self, state)
     if state.round == 3:
         storm()
 
-_Saving.stored = stored_then_storm
+_Saving.take = take_then_storm
 main()
 """
     )

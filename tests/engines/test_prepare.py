@@ -6,12 +6,11 @@ import os
 import signal
 import sys
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from torch import nn
 
 import mmfl
 from mmfl import Experiment
@@ -173,15 +172,6 @@ def test_after_a_failed_prepare_the_hashes_are_those_of_the_data_that_is_still_s
         assert engine.data()["dense"] != before["dense"]  # it was dropped, and is loaded again
 
 
-@dataclass(frozen=True)
-class Homeless:
-    """A model as a script would define it: in `__main__`, where no worker finds it."""
-
-    def build(self, shape, outputs):
-        return nn.Sequential(nn.Flatten(), nn.Linear(16, outputs))
-
-
-Homeless.__module__ = "__main__"
 OTHER_DATA = ["tasks.dense.dataset.seed=5", "tasks.image.dataset.seed=5"]
 BROKEN = {
     "data": (["tasks.dense.dataset=nowhere"], "task 'dense': data set 'nowhere'"),
@@ -206,18 +196,6 @@ def test_after_a_broken_experiment_a_good_one_is_served(engine, expected, name):
 def local(module):
     with closing(Local(workers=1).open(made(), data_dir=None)) as engine:
         yield engine
-
-
-def test_a_model_of_the_script_is_refused_before_any_data_is_replaced(local, expected):
-    assert serve(local, made()) == expected
-    other = made(*OTHER_DATA)
-    homeless = replace(other.tasks[0], model=Homeless())
-    broken = replace(other, tasks=(homeless, other.tasks[1]))
-    message = one_line(EngineError, lambda: local.prepare(broken))
-    assert "defined in the script that you run" in message
-    *_, (state, _) = mmfl.rounds(made(), engine=local)
-    assert state.fingerprint == expected
-    assert serve(local, made()) == expected
 
 
 def test_a_full_disk_leaves_the_engine_usable(local, expected):

@@ -14,7 +14,7 @@ import pytest
 import mmfl
 from mmfl import Run
 from mmfl.cli import main
-from mmfl.comparison.planned import Hashes, holds
+from mmfl.comparison.planned import Hashes, load_finished
 from mmfl.errors import MmflError, MmflWarning
 from mmfl.experiment import Checkpoints
 from mmfl.runs import stored_rounds, verify
@@ -78,7 +78,7 @@ def test_what_is_not_a_file_is_one_sentence(made, small, name, kind):
     if name not in ("checkpoints", "models") or kind != "folder":
         assert verify("run").damaged
     for act in (
-        lambda: holds(Path("run"), small, Hashes(None)),
+        lambda: load_finished(Path("run"), small, Hashes(None)),
         lambda: mmfl.run(replace(small, rounds=4), "run", resume=True),
     ):
         try:
@@ -116,7 +116,7 @@ def test_the_same_in_an_unfinished_run(unfinished, small, monkeypatch, capsys, n
         assert "resume after round 1 with" in out
     for act in (
         lambda: verify("run"),
-        lambda: holds(Path("run"), small, Hashes(None)),
+        lambda: load_finished(Path("run"), small, Hashes(None)),
         lambda: mmfl.run(small, "run", resume=True),
     ):
         try:

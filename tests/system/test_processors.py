@@ -67,7 +67,7 @@ def test_without_groups_the_cores_count(tmp_path, monkeypatch):
 
 
 def test_as_many_workers_are_started_as_may_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(processors.usable, "__defaults__", (tmp_path, tmp_path / "own"))
+    monkeypatch.setattr(processors.count_usable, "__defaults__", (tmp_path, tmp_path / "own"))
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)), raising=False)
     (tmp_path / "own").write_text("0::/\n")
     (tmp_path / "cpu.max").write_text("300000 100000\n")

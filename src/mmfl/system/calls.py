@@ -30,12 +30,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import wraps
 from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-with suppress(ModuleNotFoundError):  # Windows: a run's folder cannot be locked there
+try:
     import fcntl
+except ModuleNotFoundError:  # Windows: files cannot be locked there
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import sqlite3
@@ -148,11 +150,15 @@ def _lock(fd: int, *, shared: bool = False) -> None:
 
     A shared lock excludes only exclusive ones.
     """
+    if fcntl is None:
+        raise OSError(errno.ENOTSUP, "this system cannot lock files")
     fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 def _unlock(fd: int) -> None:
     """Give a lock up, also where a process that was forked meanwhile has the file open, too."""
+    if fcntl is None:
+        return
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 

@@ -33,35 +33,46 @@ def replace_file(target: Path) -> Iterator[int]:
     If the block fails, `target` is as it was.
     """
     _remove_leftovers(target.parent)
-    number, part = _create(target)
+    number, part, locked = _create(target)
     try:
         try:
             yield number
+            if not locked:  # Windows, which has no locks, renames no open file
+                os.close(number)
+                number = -1
             calls.rename(part, target)
         except BaseException:
             with suppress(OSError):
                 calls.unlink(part)
             raise
     finally:
-        os.close(number)
+        if number >= 0:
+            os.close(number)
 
 
-def _create(target: Path) -> tuple[int, Path]:
-    """A new file next to `target`, locked until it is closed."""
+def _create(target: Path) -> tuple[int, Path, bool]:
+    """A new file next to `target`, and whether it is locked until it is closed."""
     while True:
         part = target.with_name(f".mmfl-{secrets.token_hex(8)}{PART}")
         number = calls.open_fd(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666)
         try:
-            with suppress(OSError):  # a file system without locks
-                calls.lock(number)
+            locked = _try_lock(number)
             if os.fstat(number).st_nlink:  # else another process took it for a leftover
-                return number, part
+                return number, part, locked
         except BaseException:
             with suppress(OSError):
                 calls.unlink(part)
             os.close(number)
             raise
         os.close(number)
+
+
+def _try_lock(number: int) -> bool:
+    try:
+        calls.lock(number)
+    except OSError:  # not every system and file system has locks
+        return False
+    return True
 
 
 def _remove_leftovers(folder: Path) -> None:
