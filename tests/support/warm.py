@@ -162,7 +162,7 @@ def tend(line: int) -> None:
     gc.freeze()
     calls.die_with_parent()
     order = _fork_at_request(socket.socket(fileno=line))
-    if order["words"][1] != "-P" or "mmfl.comparison.worker" in order["words"]:  # it starts others
+    if order["words"][1] != "-P":
         order = _have_nursery(order)
     code: Any = 0
     try:
