@@ -16,6 +16,7 @@ __all__ = [
     "ChunkSum",
     "CollectingAggregator",
     "MergingAggregator",
+    "add_up",
     "partial_sums",
     "wanted_by",
 ]
@@ -98,6 +99,19 @@ class ChunkSum:
             return None
         assert self._total is not None
         return PartialSum(self._total, self._examples)
+
+
+def add_up(parts: Iterable[PartialSum]) -> tuple[Doubles | None, int]:
+    """The sum of partial sums, in their order, and its examples; None without any."""
+    total, examples = None, 0
+    for part in parts:
+        if total is None:
+            total = part.take()
+        else:
+            total += part.total
+            part.release()
+        examples += part.examples
+    return total, examples
 
 
 def partial_sums(results: Iterable[ClientUpdate | ClientFailure]) -> Iterator[PartialSum]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mmfl.aggregate.server_step import Decay, adaptive_step, compute_mean_step
+from mmfl.aggregate.server_step import Decay, adapt
 from mmfl.config import Positive, component
 from mmfl.exchange import Params, PartialSum
 
@@ -39,11 +39,12 @@ class FedYogi:
         self, params: Params, updates: Iterable[PartialSum], difficulty: float, state: Any
     ) -> tuple[Params, Any]:
         """The task's new weights; the state is m and v."""
-        mean = compute_mean_step(updates)
-        if mean is None:
-            return Params(params.layout, params.flat.copy()), state
-        old = state or {"m": np.zeros(len(mean)), "v": np.full(len(mean), self.tau**2)}
-        first = self.beta1 * np.asarray(old["m"]) + (1.0 - self.beta1) * mean
-        before, square = np.asarray(old["v"]), np.square(mean)
-        second = before - (1.0 - self.beta2) * square * np.sign(before - square)
-        return adaptive_step(params, first, second, lr=self.lr, tau=self.tau)
+        return adapt(
+            params,
+            updates,
+            state,
+            lambda before, square: before - (1.0 - self.beta2) * square * np.sign(before - square),
+            lr=self.lr,
+            beta1=self.beta1,
+            tau=self.tau,
+        )

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mmfl.aggregate.base import BLOCK
+from mmfl.aggregate.base import BLOCK, add_up
 from mmfl.config import component
 from mmfl.exchange import Params, PartialSum
 from mmfl.system import calls
@@ -28,14 +28,7 @@ class Mean:
         self, params: Params, updates: Iterable[PartialSum], difficulty: float, state: Any
     ) -> tuple[Params, Any]:
         """Algorithm 1, line 13."""
-        total, examples = None, 0
-        for part in updates:
-            if total is None:
-                total = part.take()
-            else:
-                total += part.total
-                part.release()
-            examples += part.examples
+        total, examples = add_up(updates)
         if total is None or not examples:
             return Params(params.layout, params.flat.copy()), state
         new = calls.allocate(params.flat.shape, np.float32)
