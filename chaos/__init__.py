@@ -1,1 +1,1 @@
-"""Chaos: kills, power cuts, failing calls and wrong input, on purpose. See README.md."""
+"""Deliberate failures: kills, power cuts, failing calls and invalid input. See README.md."""

@@ -1,4 +1,4 @@
-"""Damage to the bytes of a file, whatever they mean."""
+"""Damage the bytes of a file, regardless of what they mean."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _insert(data: bytearray, rng: Stream) -> None:
 
 
 def _lines(data: bytearray, rng: Stream) -> None:
-    """A line twice, gone, or elsewhere."""
+    """Repeat, remove or move a line."""
     lines = bytes(data).split(b"\n")
     line = lines.pop(int(rng.integers(len(lines))))
     for _ in range(int(rng.integers(3))):
@@ -52,7 +52,7 @@ def _lines(data: bytearray, rng: Stream) -> None:
 
 
 def _encoded(data: bytearray, rng: Stream) -> None:
-    """Another encoding, other line ends, a byte-order mark."""
+    """Change the encoding or the line ends, or add a byte-order mark."""
     text = bytes(data).decode("utf-8", "replace")
     made: list[bytes] = [
         *(text.encode("utf-16"), text.encode("utf-32"), text.encode("latin-1", "replace")),
@@ -77,7 +77,7 @@ BYTES: dict[str, Callable[[bytearray, Stream], None]] = {
 
 
 def damage_bytes(content: bytes, rng: Stream, share: float) -> tuple[bytes, list[str]]:
-    """The bytes, damaged in that share of all cases."""
+    """Damage the bytes in this share of the cases."""
     data, done = bytearray(content), []
     while rng.random() < share:
         name = _one(list(BYTES), rng)

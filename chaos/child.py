@@ -1,4 +1,4 @@
-"""The life of a forked child: its own session, its output in files, and then the end."""
+"""What a forked child does: work in its own session, write its output to files, and exit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["live"]
 
 
 def live(work: Callable[[], None], out: int, err: int) -> NoReturn:
-    """Do the work and end this process with its exit code; what it prints goes to two files.
+    """Do the work and exit with its exit code; its output goes to two files.
 
     Args:
-        work: What the child is for.
+        work: What the child does.
         out: The open file for its standard output.
         err: The open file for its standard error.
     """

@@ -1,11 +1,11 @@
-"""One bad client among ten: what do our checks make of each bad reply, and what does Flower?
+"""One bad client of ten: what do mmfl's checks do with each bad reply, and what does Flower do?
 
     python -m chaos.clients --out chaos/results/clients.json
 
-The same bad replies as in chaos/peers/flower_faults.py, by the same names, with a problem of the
-same size: ten clients, four rounds, client 0 gives the bad reply in every round. The replies are
-put in where an engine delivers them, in front of everything that the server does. Writes a table
-(Markdown, next to the JSON) with Flower's behaviour from chaos/results/flower.json.
+The bad replies, their names and the size of the problem are those of chaos/peers/flower_faults.py:
+ten clients, four rounds, client 0 gives the bad reply in every round. The replies are injected
+where an engine delivers them, before the server does anything with them. Writes a table (Markdown,
+next to the JSON) with Flower's behaviour from chaos/results/flower.json.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["KINDS", "try_kind"]
 
 BAD = 0
 Reply = Callable[[ClientUpdate, ClientUpdate], Any]
-"""From an honest update, and that of the first round, to whatever arrives instead."""
+"""Takes an honest update and that of the first round; returns what arrives instead."""
 
 EXPERIMENT = """
 rounds = 4
@@ -67,13 +67,13 @@ noise = 1.5
 
 
 def tensors(update: ClientUpdate) -> dict[str, Any]:
-    """The update's own, by name, free to be changed."""
+    """The update's tensors by name, as copies that may be changed."""
     assert update.delta is not None
     return {name: tensor.copy() for name, tensor in update.delta.items()}
 
 
 def change_tensors(change: Callable[[dict[str, Any]], Any]) -> Reply:
-    """A reply whose tensors are changed in place, or replaced."""
+    """A bad reply: the tensors are changed in place, or replaced."""
 
     def reply(update: ClientUpdate, first: ClientUpdate) -> ClientUpdate:
         found = tensors(update)
@@ -84,12 +84,12 @@ def change_tensors(change: Callable[[dict[str, Any]], Any]) -> Reply:
 
 
 def each(rule: Callable[[Any], Any]) -> Reply:
-    """A reply all of whose tensors are changed."""
+    """A bad reply: every tensor is changed."""
     return change_tensors(lambda found: {name: rule(tensor) for name, tensor in found.items()})
 
 
 def one(rule: Callable[[Any], Any]) -> Reply:
-    """A reply whose largest tensor is changed."""
+    """A bad reply: the largest tensor is changed."""
 
     def change(found: dict[str, Any]) -> None:
         name = max(found, key=lambda name: found[name].size)
@@ -99,12 +99,12 @@ def one(rule: Callable[[Any], Any]) -> Reply:
 
 
 def claims(**fields: Any) -> Reply:
-    """A reply that is good but for what it says of itself."""
+    """A bad reply: the update is good, but what it claims about itself is false."""
     return lambda update, first: dataclasses.replace(update, **fields)
 
 
 def spoil(value: float) -> Reply:
-    """A reply with one number that is none."""
+    """A bad reply: one value is not a finite number."""
 
     def rule(tensor: Any) -> Any:
         tensor.reshape(-1)[0] = value
@@ -114,7 +114,7 @@ def spoil(value: float) -> Reply:
 
 
 def replay(update: ClientUpdate, first: ClientUpdate) -> ClientUpdate:
-    """The first round's content under today's address: nothing tells it from a small update."""
+    """The first round's content under the current address: it looks like any small update."""
     return dataclasses.replace(update, delta=tensors(first))
 
 
@@ -172,7 +172,7 @@ KINDS: dict[str, Reply] = {
 
 
 TWICE = "duplicate reply"
-"""Not for an engine to deliver: a turn has one answer. It is injected (`[faults]`)."""
+"""An engine cannot deliver this, because a turn has one answer. It is injected (`[faults]`)."""
 
 ELSEWHERE = {
     "duplicate reply (two messages returned)": "not possible: a turn has one answer",
@@ -183,7 +183,7 @@ ELSEWHERE = {
 
 
 class BadEngine(InlineEngine):
-    """The engine that computes in this process, with one client whose replies go bad."""
+    """The engine that computes in this process, with one client that gives bad replies."""
 
     reply: Reply = staticmethod(KINDS["none"])
     first: dict[str, ClientUpdate]
@@ -191,7 +191,7 @@ class BadEngine(InlineEngine):
     def train(
         self, jobs: Sequence[Job], params: Mapping[str, Params], *, merge: bool = False
     ) -> Iterator[ClientUpdate | ClientFailure]:
-        """The honest results, but for one."""
+        """The honest results, except for one."""
         for job, result in zip(jobs, super().train(jobs, params, merge=merge), strict=True):
             if job.address.client == BAD and isinstance(result, ClientUpdate):
                 kept = dataclasses.replace(result, delta=tensors(result))
@@ -202,7 +202,7 @@ class BadEngine(InlineEngine):
 
 
 def try_kind(kind: str, aggregator: str = "mean") -> dict[str, Any]:
-    """The outcome of a kind of bad reply."""
+    """The outcome of one kind of bad reply."""
     rule = AGGREGATORS.parse(aggregator)
     experiment = dataclasses.replace(Experiment.from_toml(EXPERIMENT), aggregator=rule)
     if kind == TWICE:
@@ -233,7 +233,7 @@ def try_kind(kind: str, aggregator: str = "mean") -> dict[str, Any]:
 
 
 def table(ours: Mapping[str, Any], flower: Mapping[str, Any]) -> Iterator[str]:
-    """Both, by kind."""
+    """A Markdown table: mmfl and Flower, by kind."""
     clean, theirs = ours["none"]["final accuracy"], flower["none"]["final accuracy"]
     yield f"| bad reply | mmfl (clean: {clean:.3f}) | Flower's FedAvg (clean: {theirs:.3f}) |"
     yield "|---|---|---|"

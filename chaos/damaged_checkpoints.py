@@ -1,10 +1,11 @@
-"""Damage checkpoints: is all damage noticed, and does the run end as it should?
+"""Damage checkpoints: is all damage detected, and does the run end as it should?
 
     python -m chaos.damaged_checkpoints --count 1000 --out chaos/results/damaged_checkpoints.json
 
-A real run is stopped before its end. Of each of `count` copies of its checkpoints, one file that
-the newest one needs (itself included) is damaged. The newest must then be reported as damaged, by
-name. Now and then a copy is resumed to its end: it must have the straight run's fingerprint.
+A real run is interrupted. Its checkpoints are copied `count` times, and in each copy one file that
+the newest checkpoint needs (itself included) is damaged. The newest must then be reported as
+damaged, by name. Some copies are resumed: they must end with the fingerprint of the uninterrupted
+run.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ __all__ = ["WAYS", "damage_file"]
 
 WAYS = ("flip", "cut", "remove", "empty", "grow", "swap", "zero", "swap names")
 RESUMED = 50
-"""One copy in this many is resumed to its end."""
+"""One copy in this many is resumed until it finishes."""
 
 
 def damage_file(paths: list[Path], how: str, where: int, bit: int) -> Path:
-    """Harm one of these files in one of the `WAYS`; which one."""
+    """Damage one of these files in one of the `WAYS`; returns which file and how."""
     path = paths[where % len(paths)]
     other = paths[(where + 1 + bit) % len(paths)]
     body = bytearray(path.read_bytes())
@@ -69,7 +70,7 @@ def find_needed(folder: Path, name: str) -> list[Path]:
 
 
 def run(count: int, seed: int, where: Path) -> dict[str, Any]:
-    """Damage, look, and now and then resume."""
+    """Damage each copy, check what is reported, and resume some copies."""
     sets = ["engine.kind=inline", "rounds=9"]
     experiment = mmfl.Experiment.load(HOUSE / "chaos" / "killed.toml", sets=sets)
     straight = mmfl.run(experiment, where / "straight").fingerprint

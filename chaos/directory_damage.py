@@ -1,7 +1,7 @@
-"""One mutation of a run directory: what a disk, a copy, an editor or a malicious hand may leave.
+"""Damage a run directory in one way, as a disk, a copy, an editor or an attacker may.
 
-`damage(folder, rng)` does one of `WAYS`. Each takes a folder and a stream, changes something, and
-says what. A way that finds nothing to change says None, and another one is taken.
+`damage(folder, rng)` applies one of `WAYS`. Each takes a folder and a stream, changes something,
+and returns what it changed, or None if it found nothing to change; then another one is tried.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NASTY: tuple[Any, ...] = (
     *(b"", b"\x00\xff", b"x\x9c" + bytes(40), "{}", "[]", "null", "{" * 3000, "finished", "2", "3"),
 )
 LIES = ("a lie with new digests",)
-"""Ways that no digest can find; what is read may differ, but must be read in order."""
+"""Ways that no digest can detect; the results may differ, but must be well-formed."""
 
 
 def one(of: Sequence[T], rng: Stream) -> T:
@@ -44,7 +44,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def some_file(folder: Path, rng: Stream) -> Path:
-    """A file; the database as often as not."""
+    """A file; half of the time the database."""
     if rng.random() < 0.5 and (folder / DATABASE).is_file():
         return folder / DATABASE
     return one(files_in(folder), rng)
@@ -126,7 +126,7 @@ def swap(folder: Path, rng: Stream) -> str | None:
 
 
 def in_place(folder: Path, rng: Stream) -> str:
-    """A pipe, a link, a folder or a socket in the place of a file, or of a folder."""
+    """Replace a file or a folder by a pipe, a link, a folder or a socket."""
     beside = [folder / f"{DATABASE}{end}" for end in ("-wal", "-shm", "-journal")]
     folders = [path for path in folder.rglob("*") if path.is_dir()]
     parts = [path.with_name(f"{path.name}.part") for path in files_in(folder)]
@@ -155,7 +155,7 @@ def in_place(folder: Path, rng: Stream) -> str:
 
 
 def beside(folder: Path, rng: Stream) -> str:
-    """A journal or a log that does not belong to the database."""
+    """Add a journal or a log that does not belong to the database."""
     path = folder / f"{DATABASE}{one(('-wal', '-journal', '-shm'), rng)}"
     body = (folder / DATABASE).read_bytes()
     magic = bytes.fromhex("d9d505f920a163d7")
@@ -185,7 +185,7 @@ def change_value(database: sqlite3.Connection, rng: Stream) -> str | None:
     column = one(columns(database, table), rng)
     at = one(rowids, rng)
     value = one(NASTY, rng)
-    if rng.random() < 0.3:  # only a little: nothing but a digest can see it
+    if rng.random() < 0.3:  # a small change that only a digest can detect
         (was,) = database.execute(f"SELECT {column} FROM {table} WHERE rowid = ?", (at,)).fetchone()
         value = was + 1 if isinstance(was, int | float) else value
     database.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value, at))
@@ -288,7 +288,7 @@ def edit(folder: Path, rng: Stream) -> str | None:
 
 
 def lie(folder: Path, rng: Stream) -> str | None:
-    """An edit after which all digests are right again."""
+    """Edit a row, then recompute all digests so that they match."""
     with closing(sqlite3.connect(folder / DATABASE)) as database, suppress(sqlite3.Error):
         said = one((change_value, change_meta, delete_rows, copy_rows), rng)(database, rng)
         renew(database)
@@ -315,7 +315,7 @@ _OFTEN = (*WAYS, "flip", "flip", "zero", "not a file", "not a file", *("SQL",) *
 
 
 def damage(folder: Path, rng: Stream) -> tuple[str, str]:
-    """Change something; which way it was, and what."""
+    """Change something; returns the way and what was changed."""
     while True:
         way = one(_OFTEN, rng)
         said = WAYS[way](folder, rng)

@@ -1,11 +1,11 @@
-"""Mutated inputs through the real command line: each is valid, or one located sentence.
+"""Run mutated inputs through the real command line: each is valid, or refused in one sentence.
 
     python -m chaos.fuzz configs --count 10000 --seed 0 --out chaos/results/configs.json
     python -m chaos.fuzz bids --count 1000 --seed 0 --out chaos/results/bids.json
     python -m chaos.fuzz replay chaos/results/failures/configs-0-123.json
 
-An input is fixed by seed and number. Failures are stored next to the results, with their input. The
-exit code is 1 if there are any.
+The sentence must say where the mistake is. Seed and number determine an input. Failures are stored
+next to the results, with their input. The exit code is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Found = dict[str, Any]
 
 
 def judge_case(kind: str, seed: int, number: int, sandbox: Sandbox) -> Found:
-    """One case: its verdict, what was said, and all of it if it is a failure."""
+    """Run one case: its verdict, its message and, if it failed, all details."""
     case = MAKERS[kind](seed, number)
     outcome = sandbox.run(case)
     word = verdict(case, outcome)
@@ -67,7 +67,7 @@ def describe_failure(case: Case, outcome: Outcome, word: str) -> Found:
 
 
 def several(kind: str, seed: int, count: int, start: int, processes: int) -> Iterator[Found]:
-    """All cases, some at a time: each process takes every so-and-so-manieth."""
+    """All cases, in several processes: each of n processes takes every n-th case."""
     pipes: list[Connection] = []
     for place in range(processes):
         ours, theirs = Pipe(duplex=False)
@@ -89,7 +89,7 @@ def several(kind: str, seed: int, count: int, start: int, processes: int) -> Ite
 
 
 def _serve(kind: str, seed: int, numbers: Iterable[int], pipe: Connection) -> NoReturn:
-    """The life of a process that runs cases: a message for each."""
+    """What a process that runs cases does: it sends one message for each case."""
     code = 1
     try:
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
@@ -104,14 +104,14 @@ def _serve(kind: str, seed: int, numbers: Iterable[int], pipe: Connection) -> No
 
 
 def pattern(sentence: str) -> str:
-    """A sentence without what is particular to one input."""
+    """A sentence without the parts that belong to one input only."""
     plain = re.sub(r"'[^']*'|\"[^\"]*\"", "'...'", sentence)
     plain = re.sub(r"got .*", "got ...", plain)
     return re.sub(r"\d[\d,.]*", "N", plain)[:110]
 
 
 def fuzz(kind: str, *, seed: int, count: int, start: int, processes: int, out: Path | None) -> int:
-    """Run all cases, write the results, and say how many failures there are."""
+    """Run all cases and write the results; returns the number of failures."""
     warm_up()
     begin = time.monotonic()
     verdicts, sentences = Counter[str](), Counter[str]()
@@ -151,7 +151,7 @@ def fuzz(kind: str, *, seed: int, count: int, start: int, processes: int, out: P
 
 
 def keep(result: Found, failures: list[Found], out: Path, seed: int) -> None:
-    """Results as JSON, and a file for each failure that `replay` takes."""
+    """Write the results as JSON, and one file per failure, for `replay`."""
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for found in failures:

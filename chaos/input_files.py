@@ -1,6 +1,6 @@
-"""The files, valid and broken, in the folder in which commands run: see `mutated_inputs.PATHS`.
+"""Valid and broken files for the folder in which commands run: see `mutated_inputs.PATHS`.
 
-Data sets have the names that the experiments use, so these are valid before they are mutated.
+Data sets have the names that the experiments use, so that experiments are valid before mutation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS = 120
 
 
 def make_input_files(folder: Path) -> None:
-    """Make the folder and all that is in it."""
+    """Make the folder and everything in it."""
     rng = stream(0, "chaos", "furniture")
     for name in ("folder", "folder.npy", "data", "temporary", "cache"):
         (folder / name).mkdir(parents=True)
@@ -37,7 +37,7 @@ def make_input_files(folder: Path) -> None:
     (folder / "owners.csv").write_text("".join(f"{k}\n" for k in owners))
     np.save(folder / "owners.npy", owners)
     (folder / "junk.npy").write_bytes(b"\x93NUMPY" + rng.bytes(500))
-    with (folder / "header.npy").open("wb") as file:  # promises eight exabytes
+    with (folder / "header.npy").open("wb") as file:  # the header claims eight exabytes
         np.lib.format.write_array_header_1_0(file, _head("<i8", (10**18,)))
     (folder / "locked").touch(mode=0)
     links = {"loop": "loop", "dangling": "nowhere", "full": "/dev/full", "zero": "/dev/zero"}
@@ -49,7 +49,7 @@ def make_input_files(folder: Path) -> None:
 
 
 def _warm(path: Path, rng: Stream) -> None:
-    """Weights of the network that `seeds.FILES` begins with."""
+    """Weights for the network of the first experiment in `seeds.FILES`."""
     from safetensors.numpy import save_file
 
     shapes = {
@@ -61,7 +61,7 @@ def _warm(path: Path, rng: Stream) -> None:
 
 
 def _data(folder: Path, rng: Stream) -> None:
-    """Data sets, and broken ones."""
+    """Data sets, valid and broken."""
     for name, shape, classes in (
         ("mnist", (28, 28), 10),
         ("fashion_mnist", (28, 28), 10),
@@ -85,7 +85,7 @@ def _npz(path: Path, x: Array, y: Array, train: int, **more: Array) -> None:
 
 
 def _bomb(path: Path, y: Array) -> None:
-    """An npz whose examples are said to be some terabytes, though the file is small."""
+    """A small npz file whose header claims terabytes of examples."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, some in (("train", y[:ROWS]), ("test", y[ROWS:])):
             with archive.open(f"x_{name}.npy", "w") as file:

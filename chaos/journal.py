@@ -1,6 +1,6 @@
-"""A file of finished cases, so that an interrupted examination continues where it was.
+"""A file of finished cases, so that an interrupted examination resumes where it stopped.
 
-The first line says what is examined. A journal of something else is started anew.
+The first line says what is examined. A journal about something else is overwritten.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Journal:
         head = json.dumps(dict(subject))
         lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else []
         if lines[:1] == [head]:
-            self.done = dict(json.loads(line) for line in lines[1:-1])  # the last may be cut off
+            self.done = dict(json.loads(line) for line in lines[1:-1])  # the last may be incomplete
         file.parent.mkdir(parents=True, exist_ok=True)
         rows = [json.dumps(row) for row in self.done.items()]
         file.write_text("".join(f"{line}\n" for line in (head, *rows)), encoding="utf-8")
 
     def add(self, case: str, result: Any) -> None:
-        """Keep the result of a case."""
+        """Store the result of a case."""
         self.done[case] = result
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as file:

@@ -1,16 +1,15 @@
-"""Kill coordinators and workers at random instants: does anything change?
+"""Kill coordinators and workers at random instants: does the result change?
 
     python -m chaos.kills coordinator --count 100 --seed 0 --out chaos/results/coordinator.json
     python -m chaos.kills workers --count 100 --seed 0 --out chaos/results/workers.json
 
 `coordinator`: each run gets one to three SIGKILLs, is resumed after each, and must end with the
-fingerprint of the run that nobody touched. Of four kills one comes at any time from the start of
-the process on; three wait for a random round, and of these two also for an unfinished file in the
-folder of checkpoints, that is for the middle of a write. Each start takes one of the engines local
-and inline by lot. `workers`: the
-coordinator lives, and its worker processes are killed at random instants, on average one in the
-time that a new one takes to get ready. Instants are random (the seed decides the plan, the machine
-what it hits).
+fingerprint of an uninterrupted run. One kill in four comes at any time after the process starts.
+The other three wait for a random round, and two of these also for an unfinished file in the folder
+of checkpoints, so that they hit a write. Each start draws one of the engines local and inline.
+`workers`: the coordinator lives, and its worker processes are killed at random instants, on average
+once in the time that a new worker needs to get ready. The seed determines the plan; what a kill
+hits depends on the machine.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["coordinator", "workers"]
 EXPERIMENT = HOUSE / "chaos" / "killed.toml"
 LONG = ("--set", "rounds=120", "--set", "checkpoints.rounds=1000")
 LIMIT = 300.0
-"""Seconds after which a run that does not end counts as hanging."""
+"""A run that takes longer than this many seconds counts as hanging."""
 
 
 def start_run(folder: Path, *more: str) -> subprocess.Popen[bytes]:
@@ -50,18 +49,18 @@ def start_run(folder: Path, *more: str) -> subprocess.Popen[bytes]:
 
 
 def engine(generator: random.Random) -> list[str]:
-    """Where it is computed has no influence on the result, and may change from kill to kill."""
+    """An engine at random: it does not affect the result, so it may change from kill to kill."""
     return ["--set", f"engine.kind={generator.choice(['local', 'inline'])}"]
 
 
 def wait_for_end(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
-    """Exit code, fingerprint and what was said on standard error."""
+    """Exit code, fingerprint and the text on standard error."""
     code, found, said = result(process)
     return code, found.get("fingerprint", ""), said
 
 
 def result(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any], str]:
-    """Exit code, what ``--json`` prints, and what was said on standard error."""
+    """Exit code, the output of ``--json``, and the text on standard error."""
     try:
         out, err = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -89,7 +88,7 @@ def alive(pid: int) -> bool:
 
 
 def unfinished(folder: Path) -> bool:
-    """Whether a checkpoint is being written at this instant."""
+    """Whether a checkpoint is being written now."""
     try:
         return any(name.endswith(".part") for name in os.listdir(folder / "checkpoints"))
     except OSError:
@@ -108,7 +107,7 @@ def progress(folder: Path) -> int:
 def kill_once(
     folder: Path, generator: random.Random, seconds: float, rounds: int, more: Sequence[str]
 ) -> dict[str, Any] | None:
-    """Start or resume a run and kill it; None if it ended before that."""
+    """Start or resume a run and kill it; None if it ended first."""
     process = start_run(folder, *more, *engine(generator))
     plan = generator.choice(["any time", "between writes", "inside a write", "inside a write"])
     goal = generator.randint(min(progress(folder), rounds - 1), rounds - 1)
@@ -140,7 +139,7 @@ def kill_once(
 
 
 def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) -> dict[str, Any]:
-    """Runs that are killed and resumed until they end."""
+    """Kill and resume runs until they end."""
     start = time.monotonic()
     code, whole, said = result(start_run(where / "straight", *more))
     seconds = time.monotonic() - start
@@ -158,7 +157,7 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
                 break
             hits.append(hit)
         if not hits:
-            continue  # it was faster than the kill: that run proves nothing
+            continue  # the run ended before the kill, so it proves nothing
         code, fingerprint, said = wait_for_end(start_run(folder, *more, *engine(generator)))
         runs.append({"kills": len(hits), "same": fingerprint == straight, "code": code})
         runs[-1] |= {"said": said} if said else {}
@@ -185,7 +184,7 @@ def coordinator(count: int, seed: int, where: Path, more: Sequence[str] = ()) ->
 
 
 def workers(count: int, seed: int, where: Path, more: Sequence[str] = LONG) -> dict[str, Any]:
-    """Runs whose workers are killed while the coordinator lives."""
+    """Kill the workers of runs whose coordinator lives."""
     code, found, said = result(start_run(where / "straight", *more))
     assert code == 0, said
     straight, ready = found["fingerprint"], found["seconds_setup"]

@@ -1,6 +1,6 @@
-"""Mutated inputs, each fixed by (seed, number): experiments, markets and tables of bids.
+"""Mutated inputs, each determined by (seed, number): experiments, markets and tables of bids.
 
-A case starts from something sound (see `seeds`) and is then damaged in one to four places: in its
+A case starts from a valid input (see `seeds`) and is then changed in one to four places: in its
 structure (a key, a value, a cell), and sometimes in its bytes.
 """
 
@@ -27,14 +27,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """An input file and the command that is to read it.
+    """An input file and the command that reads it.
 
     Attributes:
-        arguments: Of ``mmfl``; the file is named by its name.
+        arguments: The arguments of ``mmfl``; they name the file.
         name: The file's name.
-        content: What is in it; None = there is no such file, or the sandbox has made it.
-        changes: What was done to it, for people.
-        keys: Words that may locate a mistake: keys and texts in it, and those of the schema.
+        content: Its content; None = there is no such file, or the sandbox has made it.
+        changes: What was changed, in words.
+        keys: Words that may locate a mistake: keys and strings of the file and of the schema.
     """
 
     arguments: tuple[str, ...]
@@ -45,7 +45,7 @@ class Case:
 
 
 PLACES = ("folder", "missing.toml", "loop", "dangling", "full", "data", "zero", "locked")
-"""What the sandbox has besides sound files. (A pipe on the command line is waited for.)"""
+"""What the sandbox has besides valid files. (mmfl waits for a pipe on the command line.)"""
 
 PATHS = (
     *(*PLACES, "pipe"),
@@ -101,7 +101,7 @@ def _one(choices: Sequence[Any], rng: Stream) -> Any:
 
 
 def weird(rng: Stream) -> Any:
-    """A value that few would write."""
+    """An unlikely value."""
     pool = _one((NUMBERS, NUMBERS, TEXTS, PATHS, OTHERS, tuple(sorted(words()))), rng)
     return copy.deepcopy(_one(pool, rng))
 
@@ -110,7 +110,7 @@ def weird(rng: Stream) -> Any:
 
 
 def _nodes(tree: Any, path: Path = ()) -> Iterator[Path]:
-    """The ways to everything inside a tree, lists included."""
+    """The paths to everything inside a tree, lists included."""
     inside: Any = ()
     if isinstance(tree, dict):
         inside = tree.items()
@@ -162,7 +162,7 @@ def _replace(tree: Table, path: Path, rng: Stream) -> None:
 
 
 def _number(tree: Table, path: Path, rng: Stream) -> None:
-    """Another number where there is one; else a misspelt word, or a value of another type."""
+    """Change a number; otherwise misspell a word, or change the type of a value."""
     parent, key = _at(tree, path[:-1]), path[-1]
     value = parent[key]
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -194,7 +194,7 @@ def _wrap(tree: Table, path: Path, rng: Stream) -> None:
 
 
 def _add(tree: Table, path: Path, rng: Stream) -> None:
-    """A key that somebody knows, or nobody, with whatever value, in some table."""
+    """Add a known or an unknown key with any value to a table."""
     here = _at(tree, path)
     here = here if isinstance(here, dict) else tree
     known = rng.random() < 0.7
@@ -202,13 +202,13 @@ def _add(tree: Table, path: Path, rng: Stream) -> None:
 
 
 def _swap(tree: Table, path: Path, rng: Stream) -> None:
-    """Another node's value."""
+    """Replace a value by that of another node."""
     other = _one(list(_nodes(tree)), rng)
     _at(tree, path[:-1])[path[-1]] = copy.deepcopy(_at(tree, other))
 
 
 def _section(tree: Table, path: Path, rng: Stream) -> None:
-    """A section, or a task's key, as the schema describes it: every kind of every family."""
+    """Add a section, or a key of a task, made from the schema: any kind of any family."""
     parts, here = schema()["properties"], tree
     tasks = tree.get("tasks")
     if rng.random() < 0.6 and isinstance(tasks, list) and tasks and isinstance(tasks[0], dict):
@@ -235,7 +235,7 @@ CHANGES: dict[str, Change] = {
 
 
 def change_tree(tree: Table, rng: Stream) -> tuple[Table, list[str]]:
-    """A tree with some changes, and what they are called."""
+    """A tree with some changes, and their descriptions."""
     tree, done = copy.deepcopy(tree), []
     for _ in range(int(rng.choice([1, 2, 3, 4], p=[0.55, 0.25, 0.12, 0.08]))):
         paths = list(_nodes(tree))
@@ -255,7 +255,7 @@ def _keys(tree: Any) -> Iterator[str]:
 
 
 def _toml(tree: Table) -> bytes:
-    """As TOML; what Python's writer cannot write is left as text that is surely wrong."""
+    """As TOML; if it cannot be written, text that is certainly invalid."""
     try:
         return tomli_w.dumps(tree).encode("utf-8", "surrogatepass")
     except (TypeError, ValueError, RecursionError) as error:
@@ -263,7 +263,7 @@ def _toml(tree: Table) -> bytes:
 
 
 def _read(content: bytes) -> Table:
-    """What is in a file after all; nothing, if it is not TOML any more."""
+    """What the mutated file contains; nothing if it is no longer TOML."""
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):

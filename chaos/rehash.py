@@ -1,4 +1,4 @@
-"""All digests of a run's database, computed anew: what a hand that changes it on purpose can do."""
+"""Recompute all digests of a run's database, as someone who edits it on purpose can."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["renew"]
 
 
 def renew(database: sqlite3.Connection) -> None:
-    """Make every digest what the rows say; the caller commits."""
+    """Recompute every digest from the rows; the caller commits."""
 
     def rows(table: str, *where: int) -> list[tuple[Any, ...]]:
         condition = "WHERE round = ?" if where else ""

@@ -1,16 +1,16 @@
-"""Damaged run directories: is each one noticed, or harmless, and never read as something else?
+"""Damaged run directories: is all damage detected or harmless?
 
     python -m chaos.run_directories --count 3000 --seed 0 --out chaos/results/run_directories.json
 
-Three real run directories (finished; stopped; killed, with a write-ahead log) are copied, and in
-each copy one thing is changed (`directory_damage`). Then `mmfl status`, `mmfl verify`, `Run.load`
-and the part of `mmfl compare` that decides whether to keep a run are tried on it, each in a process
-with limits on time and memory, and in one case of ten `mmfl run --resume`. A case is
+Three real run directories (finished; interrupted; killed, with a write-ahead log) are copied, and
+in each copy one thing is changed (`directory_damage`). Then `mmfl status`, `mmfl verify`,
+`Run.load` and the part of `mmfl compare` that decides whether to keep a run read it, each in a
+process with limits on time and memory. One case in ten also tries `mmfl run --resume`. A case is
 
     found       a sentence names it, with exit code 1 or 2
     harmless    what is read is what was written
-    earlier     the write-ahead log lost its end: what is read is a state that the run once had
-    a lie       the digests were computed anew; what is read is well-formed
+    earlier     the write-ahead log lost its end: what is read is an earlier state of the run
+    a lie       the digests were recomputed; what is read is well-formed
 
 and everything else (a traceback, a hang, other results, an escape sequence) is a failure.
 """
@@ -95,12 +95,12 @@ model = { kind = "mlp", hidden = [] }
 
 @dataclass(frozen=True)
 class Bases:
-    """Sound run directories, and what is read from them.
+    """Undamaged run directories, and what is read from them.
 
     Attributes:
         folders: By name.
-        results: By name: what may be read, the present state first.
-        fingerprint: Of the straight run.
+        results: By name: what may be read, the current state first.
+        fingerprint: Of the uninterrupted run.
         experiment: The file.
     """
 
@@ -111,7 +111,7 @@ class Bases:
 
 
 def make_bases(where: Path) -> Bases:
-    """Do the three runs."""
+    """Make the three runs."""
     _commands()
     file = where / "experiment.toml"
     file.write_text(EXPERIMENT)
@@ -142,14 +142,14 @@ def _run_and_die(experiment: mmfl.Experiment, folder: Path) -> None:
 
 
 def _results(folder: Path) -> str:
-    """All that a run directory says, but where it is."""
+    """Everything that a run directory says, except where it is."""
     run = dataclasses.asdict(mmfl.Run.load(folder))
     del run["folder"]
     return repr(run)
 
 
 def _earlier(folder: Path, copy: Path) -> list[str]:
-    """What a run says if its write-ahead log ends earlier, as after a power cut."""
+    """What a run directory says if its write-ahead log ends earlier, as after a power cut."""
     found = []
     size = (folder / "run.sqlite-wal").stat().st_size
     for end in range(HEAD, size, FRAME):
@@ -165,7 +165,7 @@ def _earlier(folder: Path, copy: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Told:
-    """What a process said, and how it ended."""
+    """The output of a process, and how it ended."""
 
     code: int
     out: str
@@ -173,7 +173,7 @@ class Told:
     slow: bool
 
     def failure(self) -> str | None:
-        """What is wrong with it, whatever it was to do."""
+        """What is wrong with it, regardless of the command."""
         lines = self.err.splitlines()
         if self.slow:
             return "hang"
@@ -204,12 +204,12 @@ def _command(*arguments: str) -> Callable[[], None]:
 
 @functools.cache
 def _commands() -> Callable[[], None]:
-    """The command line, whose parts are put together once, not in every child."""
+    """The command line; it is assembled once, not in every child."""
     return typer.main.get_command(cli.app)
 
 
 def _python(act: Callable[[], object]) -> Callable[[], None]:
-    """What a library call gives, or its sentence, as a command would say it."""
+    """The result of a library call, or its error as a command would print it."""
 
     def work() -> None:
         try:
@@ -222,7 +222,7 @@ def _python(act: Callable[[], object]) -> Callable[[], None]:
 
 
 def _covered(folder: Path) -> dict[str, str]:
-    """What is covered by a hash besides the database: each file's content, or what it is."""
+    """What hashes cover besides the database: the content of files, the type of everything else."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -241,9 +241,9 @@ def _covered(folder: Path) -> dict[str, str]:
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> bool:
-    """Whether a hash must tell; a checkpoint before the newest may be gone.
+    """Whether a hash must detect it; an older checkpoint may be missing.
 
-    A lease holds no result, and a damaged one is nobody's: it is not verified.
+    Leases are not verified: they hold no results, and a damaged one belongs to nobody.
     """
     before = {name: was for name, was in before.items() if not LEASE.fullmatch(name)}
     spare = sorted(name for name in before if name.startswith("checkpoints/round-"))[:-1]
@@ -254,15 +254,15 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> bool:
 def case(
     number: int, seed: int, bases: Bases, where: Path, how: How = run_forked, *, resume: bool = True
 ) -> dict[str, Any]:
-    """One mutation, its outcome, and all details if that is a failure.
+    """One mutation, its outcome and, if it failed, all details.
 
     Args:
-        number: Fixes, with the seed, what is done.
-        seed: Of all cases.
+        number: Determines, with the seed, what is changed.
+        seed: The seed of all cases.
         bases: What is damaged.
         where: A folder for the copy.
-        how: How a piece of work is done, here or elsewhere.
-        resume: Whether to resume those whose turn it is.
+        how: How to do a piece of work: in this process or in another.
+        resume: Whether to resume one case in ten.
     """
 
     def ask(work: Callable[[], None]) -> Told:
@@ -320,7 +320,7 @@ def _verdict(told: dict[str, Told], base: str, bases: Bases, *, lied: bool, chan
 
 
 def _resumed(told: dict[str, Told]) -> str | None:
-    """The fingerprint to which a run was resumed, if it was."""
+    """The fingerprint that a resumed run ended with, if it was resumed."""
     if "resume" not in told or told["resume"].code:
         return None
     return str(json.loads(told["resume"].out)["fingerprint"])

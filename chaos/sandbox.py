@@ -1,4 +1,4 @@
-"""Running the real command line on one case after another, each in its own forked process.
+"""Run the real command line on one case after another, each in its own forked process.
 
 Starting Python and torch takes seconds; forking a process that has them takes milliseconds. The
 child has its own folder (see `input_files`), limits on memory and time, and its output in files.
@@ -50,9 +50,9 @@ class Outcome:
     Attributes:
         code: Its exit code; minus the signal that ended it.
         out: What it printed.
-        err: What it complained of.
+        err: What it wrote to standard error.
         seconds: How long it took.
-        slow: Whether it was ended because it took too long.
+        slow: Whether it was killed because it took too long.
         left: Files that it made, changed or removed.
     """
 
@@ -65,7 +65,7 @@ class Outcome:
 
 
 def warm_up() -> None:
-    """Import all that any command imports; embedded data is unpacked once, not in every child."""
+    """Import everything that any command imports; unpack embedded data once, not in every child."""
     import torch
 
     from mmfl.data import embedded
@@ -88,11 +88,11 @@ def warm_up() -> None:
 
 
 class Sandbox:
-    """A folder in which commands run, and which they must leave as it was.
+    """A folder in which commands run, and which they must leave unchanged.
 
     Args:
-        folder: It is made, and so is whatever `make_input_files` puts into it.
-        how: How a piece of work is done, here or elsewhere.
+        folder: It is made here, with the files of `make_input_files`.
+        how: How to do a piece of work: in this process or in another.
     """
 
     def __init__(self, folder: Path, how: How | None = None) -> None:
@@ -102,7 +102,7 @@ class Sandbox:
         self._before = list_files(folder)
 
     def run(self, case: Case) -> Outcome:
-        """The command of a case, in its own process."""
+        """Run the command of a case in its own process."""
         from mmfl.cli import main
 
         path = self.folder / case.name
@@ -130,7 +130,7 @@ def _command(case: Case, folder: Path, main: Callable[[], None]) -> None:
 
 
 def run_forked(work: Callable[[], None], outside: Path) -> Ended:
-    """Exit code, output, complaints, seconds, and whether it took too long."""
+    """Exit code, standard output, standard error, seconds, and whether it took too long."""
     names = [outside / f"{os.getpid()}.{end}" for end in ("out", "err")]
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600) for name in names]
     start = time.monotonic()
@@ -139,7 +139,7 @@ def run_forked(work: Callable[[], None], outside: Path) -> Ended:
         live(lambda: _limited(work), *files)
     watch = os.pidfd_open(child)
     slow = not select.select([watch], [], [], SECONDS)[0]
-    with suppress(ProcessLookupError):  # also whatever it has started
+    with suppress(ProcessLookupError):  # also everything that it started
         os.killpg(child, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     seconds = time.monotonic() - start

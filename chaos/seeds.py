@@ -1,7 +1,7 @@
-"""What mutation starts from: the repository's own examples, and what the schema says can be said.
+"""What mutation starts from: the examples of the repository, and values made from the schema.
 
 Nothing here knows the sections of an experiment: their keys and kinds come from
-`Experiment.json_schema()`, so that a new section is fuzzed from the day it is there.
+`Experiment.json_schema()`, so that a new section is fuzzed from its first day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mmfl.rng import Stream
 
 __all__ = ["Table", "experiments", "instance", "markets", "schema", "words"]
 
-_IMPORTED = re.compile(r"'kind': '[\w.]+:\w+'")  # refused at once, whatever else is said
+_IMPORTED = re.compile(r"'kind': '[\w.]+:\w+'")  # refused at once, whatever else the file says
 Table = dict[str, Any]
 
 SMALL: Table = {
@@ -114,7 +114,7 @@ def experiments() -> tuple[Table, ...]:
     for table in (*_files(), *_snippets()):
         if "tasks" in table and "rounds" in table:
             found.append(table)
-        elif "clients" not in table and not _names_tasks(table):  # a part of one
+        elif "clients" not in table and not _names_tasks(table):  # part of an experiment
             found.append(copy.deepcopy(FILES) | table)
     return tuple(table for table in found if not _IMPORTED.search(repr(table)))
 
@@ -133,7 +133,7 @@ def markets() -> tuple[Table, ...]:
 
 def _files() -> Iterator[Table]:
     folders = [path for path in (HOUSE / "experiments").iterdir() if path.name != "paper"]
-    for folder in sorted((*folders, HOUSE / "chaos")):  # those of the paper are studies
+    for folder in sorted((*folders, HOUSE / "chaos")):  # the paper's files are studies
         for path in sorted(folder.glob("*.toml")):
             yield tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -142,16 +142,16 @@ def _snippets() -> Iterator[Table]:
     for page in sorted((HOUSE / "docs").rglob("*.md")):
         shown = page.read_text(encoding="utf-8")
         for text in re.findall(r"```toml[^\n]*\n(.*?)```", shown, re.DOTALL):
-            if re.search(r'"\w+:\w+"', text):  # it needs code that is shown elsewhere on the page
+            if re.search(r'"\w+:\w+"', text):  # the code that it needs is elsewhere on the page
                 continue
             try:
                 yield tomllib.loads(text)
-            except tomllib.TOMLDecodeError:  # only a part of a file may be shown
+            except tomllib.TOMLDecodeError:  # the page may show only part of a file
                 continue
 
 
 def instance(part: Mapping[str, Any], rng: Stream) -> Any:
-    """A value that (mostly) fits a part of the schema; None where the schema wants null."""
+    """A value that (mostly) fits a part of the schema; None where the schema requires null."""
     if "$ref" in part:
         return instance(schema()["$defs"][part["$ref"].rsplit("/", 1)[1]], rng)
     if "anyOf" in part:

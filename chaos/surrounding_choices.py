@@ -1,10 +1,10 @@
-"""The surroundings of a command: what they may be, and how a process gets into them.
+"""The surroundings of a command: what may be odd about them, and how a process enters them.
 
 Environment variables, standard files, limits, umask and current folder. `draw_surroundings` makes a
-seeded choice; `enter` puts the process that calls it into these surroundings, for good.
+seeded choice; `enter` puts the process that calls it into these surroundings permanently.
 
-Left out is what ends Python itself before any code of ours runs: PYTHONHASHSEED=odd, an encoding
-that does not exist, a folder as a standard file. What Python says of itself is left out, too.
+Not included: what ends Python itself before any of our code runs (PYTHONHASHSEED=odd, an encoding
+that does not exist, a folder as a standard file), and messages of Python itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 __all__ = ["ROOT", "Surroundings", "draw_surroundings", "enter", "make_places"]
 
 ROOT = "ROOT"
-"""Stands for the folder of a case, in arguments and in variables."""
+"""Stands for the folder of a case in arguments and variables."""
 
 _NO_FOLDER = ("", f"{ROOT}/outside/missing", f"{ROOT}/outside/file", "relative", None)
 VARIABLES: dict[str, tuple[str | None, ...]] = {
@@ -48,7 +48,7 @@ VARIABLES: dict[str, tuple[str | None, ...]] = {
     "PYTHONOPTIMIZE": ("1", "2"),
     "PYTHONUNBUFFERED": ("1",),
 }
-"""From a variable to values that it may have; None = it is not set."""
+"""The values that each variable may have; None = it is not set."""
 
 DESCRIPTORS = ("closed", "full", "pipe")
 LIMITS: dict[str, tuple[int, ...]] = {
@@ -58,7 +58,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "CORE": (0,),
     "NPROC": (0, 1, 3),
 }
-"""Limits of a process. NPROC is what there is now, and so many more."""
+"""Limits of a process. NPROC is the current number plus this many."""
 
 UMASKS = (0, 0o027, 0o077, 0o277, 0o777)
 FOLDERS = ("deleted", "read-only")
@@ -88,13 +88,13 @@ class Surroundings:
 
     @property
     def cold(self) -> bool:
-        """Whether the command must start with its interpreter: a fork would come too late."""
+        """Whether the command needs a new interpreter, because a fork would come too late."""
         named = any(name.startswith(_AT_START) for name in self.environment)
         return named or self.powerless or bool({"NOFILE", "AS"} & {*self.limits})
 
     @property
     def powerless(self) -> bool:
-        """Whether root must be kept from writing into what is read-only."""
+        """Whether root must be prevented from writing to what is read-only."""
         values = [self.folder, *self.environment.values()]
         return any(value is not None and "closed" in value for value in values) or (
             self.folder == "read-only"
@@ -102,13 +102,13 @@ class Surroundings:
 
     @property
     def capability(self) -> str:
-        """The CPU kernels that are asked for, by a name that torch knows; their bits differ."""
+        """The CPU kernels that are requested, by a name that torch knows; their bits differ."""
         value = self.environment.get("ATEN_CPU_CAPABILITY") or ""
         return value if value in ("default", "avx2") else ""
 
     @property
     def encoding(self) -> str:
-        """What standard error is encoded in."""
+        """The encoding of standard error."""
         given = self.environment.get("PYTHONIOENCODING") or "utf-8"
         return given.partition(":")[0]
 
@@ -151,12 +151,12 @@ def make_places(root: Path) -> None:
 
 
 def enter(surroundings: Surroundings, root: Path, out: int, err: int) -> dict[str, str]:
-    """Put this process into the surroundings; the environment that it has then.
+    """Put this process into the surroundings; returns its new environment.
 
     Args:
-        surroundings: Them.
+        surroundings: The surroundings.
         root: The folder of the case.
-        out: An open file for standard output, unless that is to be something else.
+        out: An open file for standard output, unless `surroundings` replaces it.
         err: The same for standard error.
     """
     outside = root / "outside"
@@ -187,7 +187,7 @@ def enter(surroundings: Surroundings, root: Path, out: int, err: int) -> dict[st
     for name, limit in surroundings.limits.items():
         more = _count_processes() if name == "NPROC" else 0
         kind = getattr(resource, f"RLIMIT_{name}")
-        with suppress(ValueError):  # it is lower already
+        with suppress(ValueError):  # it is already lower
             resource.setrlimit(kind, (limit + more, resource.getrlimit(kind)[1]))
     return environment
 
@@ -202,7 +202,7 @@ def _enter_folder(folder: str, outside: Path) -> None:
 
 
 def _arrange_files(descriptors: dict[str, str], out: int, err: int) -> None:
-    """Give 0, 1 and 2 what they are to be, and close every other file."""
+    """Set up descriptors 0, 1 and 2, and close all others."""
     makers: dict[str, Callable[[bool], int]] = {
         "full": lambda _: os.open("/dev/full", os.O_RDWR),
         "pipe": _broken_pipe,
@@ -222,7 +222,7 @@ def _arrange_files(descriptors: dict[str, str], out: int, err: int) -> None:
 
 
 def _broken_pipe(reading: bool) -> int:
-    """An end of a pipe that has no other end."""
+    """One end of a pipe whose other end is closed."""
     ours, theirs = os.pipe()
     os.close(theirs if reading else ours)
     return ours if reading else theirs

@@ -1,19 +1,20 @@
-"""Odd surroundings: does a command still do its work, or say in one sentence why it cannot?
+"""Odd surroundings: does a command still work, or say in one sentence why it cannot?
 
     python -m chaos.surroundings --count 400 --seed 0 --out chaos/results/surroundings.json
     python -m chaos.surroundings --seed 0 --case 17     # one case, shown
 
 A case is a short command and one to four things that differ from normal: environment variables,
-standard files, limits, umask, current folder (`surrounding_choices`). Seed and number fix it. The
-promises:
+standard files, limits, umask, current folder (`surrounding_choices`). Seed and number determine it.
+The promises:
 
 1. The command ends within a time limit, and leaves no process behind.
 2. Exit code 0 means the result of the same command in normal surroundings, to the bit. Any other
    exit code comes with one sentence on standard error, if that can be written to. (A command whose
-   output nobody reads ends with 141 in silence; a comparison with 1 has a sentence for each run.)
-   Warnings may come before it, of ours or of a library that dislikes a variable.
+   output nobody reads exits with 141 and prints nothing; a comparison that exits with 1 has a
+   sentence for each run.) Warnings may come before it, from mmfl or from a library that rejects a
+   variable.
 3. Nothing outside the folder of results is made, changed or removed.
-4. The same command afterwards, in normal surroundings, ends well and has the normal result.
+4. The same command, run again in normal surroundings, succeeds with the normal result.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan", _TOML, "--run", _DONE, "--draws", "20", "--json"),
 }
 _PRINTED = ("check", "status", "verify", "plan")
-"""The commands whose result is what they print; the others write files."""
+"""The commands whose result is their output; the others write files."""
 
 _START = "import sys; sys.argv[0] = 'mmfl'; from mmfl.__main__ import main; sys.exit(main())"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|[^\x21-\x7e]|\\")
@@ -85,7 +86,7 @@ class Case:
     surroundings: Surroundings
 
     def describe(self) -> dict[str, Any]:
-        """It, as JSON."""
+        """The case as JSON."""
         return {"command": self.command, **self.surroundings.describe()}
 
 
@@ -101,7 +102,7 @@ class Ended:
 
 
 def draw_case(seed: int, number: int, commands: tuple[str, ...] = tuple(COMMANDS)) -> Case:
-    """The case that a seed and a number fix."""
+    """The case that a seed and a number determine."""
     draw = random.Random(f"{seed} {number}")
     return Case(draw.choice(commands), draw_surroundings(draw))
 
@@ -110,8 +111,8 @@ class Box:
     """A folder in which cases run one after another, and the results in normal surroundings.
 
     Args:
-        folder: It.
-        alone: Whether no other mmfl runs on this machine, so that /tmp can be watched, too.
+        folder: The folder.
+        alone: Whether no other mmfl runs on this machine, so that /tmp can be checked, too.
     """
 
     def __init__(self, folder: Path, *, alone: bool = True) -> None:
@@ -130,7 +131,7 @@ class Box:
         self._plain = cache(self._find_plain)
 
     def examine(self, case: Case) -> tuple[list[str], Ended]:
-        """Run a case; the promises that were broken, and how it ended."""
+        """Run a case; returns the broken promises, and how it ended."""
         normal = Surroundings()
         if case.surroundings.capability:
             normal = Surroundings({"ATEN_CPU_CAPABILITY": case.surroundings.capability})
@@ -164,7 +165,7 @@ class Box:
         return self._result(command, ended)
 
     def _result(self, command: str, ended: Ended) -> Any:
-        """What a command has found out."""
+        """The result of a command."""
         from mmfl.runs.verification import verify
 
         here = self._root / "here"
@@ -184,7 +185,7 @@ class Box:
         return found, damage, files if command == "compare" else []
 
     def _run(self, command: str, surroundings: Surroundings) -> Ended:
-        """Run a command in a process of its own, in a session of its own."""
+        """Run a command in its own process and session."""
         words = [word.replace(ROOT, str(self._root)) for word in COMMANDS[command]]
         pipes = [os.pipe(), os.pipe()]
         for ours, _ in pipes:
@@ -224,14 +225,14 @@ class Box:
             os._exit(70)
 
     def _fresh(self) -> None:
-        """Make the folder of a case anew."""
+        """Make a new folder for a case."""
         if self._root.exists():
             self._make_accessible()
             shutil.rmtree(self._root)
         shutil.copytree(self._prepared, self._root)
 
     def _make_accessible(self) -> None:
-        """Undo a umask and read-only folders: this process need not be root."""
+        """Undo a umask and read-only folders, in case this process is not root."""
         for here, folders, files in os.walk(self._root / "here"):
             for name in (*folders, *files):
                 with suppress(OSError):
@@ -239,7 +240,7 @@ class Box:
                     path.chmod(path.stat().st_mode | 0o700)
 
     def _list_outside(self) -> set[tuple[str, Any]]:
-        """What must stay as it is: the rest of the folder, the sources, our names in /tmp."""
+        """What must stay unchanged: the rest of the folder, the sources, our names in /tmp."""
         found: set[tuple[str, Any]] = {*list_files(self._root / "outside")}
         found |= {(name, None) for name in os.listdir(self._root)}
         found |= {(str(path), None) for path in (HOUSE / "src").glob("**/*.py")}
@@ -250,7 +251,7 @@ class Box:
 
 
 def _main(words: list[str]) -> NoReturn:
-    """What an interpreter does that starts mmfl, in a fork of this one."""
+    """Do in a fork what a new interpreter that starts mmfl does."""
     import signal as signals
 
     from mmfl.cli import main
@@ -293,7 +294,7 @@ def _read(number: int) -> bytes:
 
 
 def _wait_for_session(session: int) -> tuple[str, ...]:
-    """The processes of a session that are still there after a moment; they are ended."""
+    """The processes of a session that are still alive after a moment; they are killed."""
     limit = time.monotonic() + 5.0
     while (left := alive_in_session(session)) and time.monotonic() < limit:
         time.sleep(0.01)

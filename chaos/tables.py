@@ -1,4 +1,4 @@
-"""Tables of bids: sound ones, damage to their cells, and the ways in which programs write them."""
+"""Tables of bids: valid ones, damage to cells, and the formats in which programs write them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def change_cells(cells: list[list[str]], rng: Stream) -> list[str]:
 
 
 def write_table(cells: list[list[str]], rng: Stream) -> bytes:
-    """As text, in one of the ways in which programs write such tables."""
+    """The table as text, in one of the formats in which programs write such tables."""
     separator = str(rng.choice([",", ";", "\t", "|", " "], p=[0.9, 0.03, 0.03, 0.02, 0.02]))
     ends = str(rng.choice(["\n", "\r\n", "\r"], p=[0.8, 0.17, 0.03]))
     every = rng.random() < 0.1

@@ -1,4 +1,4 @@
-"""Is an outcome what was promised: valid, or one located sentence and nothing else?"""
+"""Is an outcome what mmfl promises: valid, or one sentence that says where the mistake is?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"\b(line|row) \d+\b|\(at end of document\)")
 
 
 def verdict(case: Case, found: Outcome) -> str:
-    """A word for an outcome: one of `GOOD`, or what is wrong with it."""
+    """The verdict on an outcome: one of `GOOD`, or what is wrong with it."""
     lines = found.err.splitlines()
     if found.slow:
         return "too slow"
@@ -38,7 +38,7 @@ def verdict(case: Case, found: Outcome) -> str:
         return "partial output"
     if not lines:
         return "silent"
-    if len(lines) > 1 and case.arguments[0] != "check":  # it lists every mistake, one a line
+    if len(lines) > 1 and case.arguments[0] != "check":  # it lists every mistake, one per line
         return "several lines"
     if not all(line.startswith("mmfl: ") and line.isprintable() for line in lines):
         return "no sentence"
@@ -49,15 +49,15 @@ def verdict(case: Case, found: Outcome) -> str:
 
 
 def _foreign(line: str) -> bool:
-    """Whether a warning is not one of mmfl's own: those name no class."""
+    """Whether a warning is not mmfl's own: those do not name a class."""
     return re.match(r"mmfl: warning: \w+Warning: ", line) is not None
 
 
 def _located(case: Case, sentence: str) -> bool:
-    """Whether it names the file and, if that could be read, a line of it or a key in it.
+    """Whether a message names the file and, if that could be read, a line or a key of it.
 
-    A key counts where it is spelt as one: as the way to a value at the beginning or with a dot, in
-    quotes or brackets, or before "=". So "a" as an article is not the key a.
+    A key counts only where it is written as one: as a path at the beginning or with a dot, in
+    quotes or brackets, or before "=". So the article "a" is not the key a.
     """
     if case.name not in sentence:
         return False
@@ -69,6 +69,6 @@ def _located(case: Case, sentence: str) -> bool:
     for way in (r"([\w-]+)\.\w", r"'(.*?)'", r"\[+([\w-]+)\]+", r"([\w-]+) = "):
         spelt |= set(re.findall(way, rest))
     quoted = {repr(key) for key in case.keys}
-    long = [word for word in spelt if len(word) > 40]  # such a key is cut
+    long = [word for word in spelt if len(word) > 40]  # long keys are shortened
     cut = any(key.startswith(word) for word in long for key in quoted)
     return cut or bool(spelt & (case.keys | quoted))

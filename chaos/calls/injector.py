@@ -1,17 +1,17 @@
-"""Makes one call of a process to the operating system fail, fall short, or be its last.
+"""Make one call of a process to the operating system fail, fall short, or end the process.
 
-An interceptor for `mmfl.system.calls`: it counts the calls of each thread, writes them into a log
-if asked, and at the n-th call of one thread does what `how` says:
+An interceptor for `mmfl.system.calls`: it counts the calls of each thread, writes them to a log if
+asked, and at the n-th call of one thread does what `how` says:
 
     ENOSPC, EIO, ...     the call fails with this error, once
     ENOSPC+, EIO+, ...   it fails, and so does every later call of the same name
-    short                it does a part of its work, as the system may (read, write, pwrite)
-    eof                  the other end of the socket is gone
+    short                it does part of its work, as the system may (read, write, pwrite)
+    eof                  the other end of the socket is closed
     full, disk, busy     SQLite's "disk is full", "disk I/O error", "database is locked", once
-    full+, disk+         the same from now on
+    full+, disk+         the same, from then on
     memory               MemoryError
     thread               no more threads
-    ahead, back          the clock jumps by a day, for good
+    ahead, back          the clock jumps by a day and stays there
     kill                 SIGKILL, in place of the call
 
 A thread is known by its name; the main thread's is empty, and the second thread of one name is
@@ -91,7 +91,7 @@ FAILURES: dict[str, tuple[str, ...]] = {
     "now": _CLOCK,
     "sleep": ("ahead",),
 }
-"""From the name of a call to the ways in which it is made to go wrong."""
+"""The ways in which each call is made to fail, by name."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Call:
 
 
 class Injector:
-    """An interceptor that lets all calls pass but the n-th of a thread.
+    """An interceptor that lets all calls pass except the n-th of a thread.
 
     Args:
         number: Which call, from 1; 0 = none.
@@ -123,7 +123,7 @@ class Injector:
         log: A file for all calls.
         spawned: Gets the command of every process that is started, and may change it.
         thread: The thread whose calls are counted.
-        mark: A file that is made when the call comes: it need not, if it depends on time.
+        mark: A file that is created when the call comes; whether it comes may depend on time.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Injector:
         return result + self._shift if name in ("perf_counter", "monotonic", "now") else result
 
     def _is_struck(self, name: str) -> bool:
-        """Count a call; whether it is the one, or one of those after it that fail, too."""
+        """Count a call; returns whether it must fail: the n-th, or a later one that fails, too."""
         with self._lock:
             thread = self._name_thread(threading.current_thread())
             number = self._counts[thread] = self._counts.get(thread, 0) + 1
@@ -226,7 +226,7 @@ def read_log(path: Path) -> list[Call]:
 
 
 def beat_often() -> None:
-    """Have a lease beat often, so that a run of less than two seconds has beats, too."""
+    """Make a lease's heartbeat frequent, so that a run of less than two seconds has some."""
     from mmfl.runs.directory import lock
 
     lock.BEAT = 0.05

@@ -8,20 +8,21 @@
 
 For each scenario (`scenarios.py`) the calls of an undisturbed run are counted, thread by thread.
 Then, for the n-th call of a thread, for every n, the command runs again with that call failing in
-the ways that `injector.FAILURES` lists (`--each`: that many of them, by lot), or with a SIGKILL in
-its place. `--few` takes that many calls of each name, by lot: scenarios that start processes are
-slow. Finished cases are kept in `--journal`; the same command on the same commit continues there.
+the ways that `injector.FAILURES` lists (`--each`: that many of them, drawn at random), or with a
+SIGKILL in its place. `--few` draws that many calls of each name, because scenarios that start
+processes are slow. Finished cases are kept in `--journal`; the same command on the same commit
+resumes there.
 
-How often a heart beats or a socket is read depends on time. A call that does not come again is "not
-reached": it is counted, and the case must then end as an undisturbed one.
+How often a lease is renewed or a socket is read depends on time. A call that does not come again is
+"not reached": it is counted, and the case must then end like an undisturbed one.
 
 The promises:
 1. The command ends by itself, without a traceback. Exit code 0 means the undisturbed result, to the
-   bit; exit code 2 (for a comparison also 1) comes with one sentence. Nothing else is printed but
-   mmfl's warnings.
+   bit; exit code 2 (for a comparison also 1) comes with one sentence. Nothing else is printed
+   except mmfl's warnings.
 2. Nothing is left behind: no process, no temporary file.
-3. Nothing is lost: the same command, undisturbed, then ends well, with the undisturbed result.
-4. A run that ended well, at once or afterwards, leaves no unfinished file, and `mmfl verify` finds
+3. Nothing is lost: the same command, undisturbed, then succeeds with the undisturbed result.
+4. A run that succeeded, at once or afterwards, leaves no unfinished file, and `mmfl verify` finds
    nothing damaged in it and nothing that it cannot verify.
 """
 
@@ -59,7 +60,7 @@ __all__ = ["Harness", "examine", "plan_cases"]
 
 
 class Harness:
-    """A scenario, prepared, with what it gives when nothing fails."""
+    """A prepared scenario, with its result when nothing fails."""
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self.scenario = scenario
@@ -76,7 +77,7 @@ class Harness:
         assert not wrong, wrong
 
     def examine(self, call: Call, how: str) -> tuple[list[str], Outcome]:
-        """Run a case; the promises that were broken, and how it ended."""
+        """Run a case; returns the broken promises, and how it ended."""
         copy = self._copy()
         outcome = run_command(self.scenario, copy, call, how)
         broken = [*_complaints(self.scenario, outcome, how if outcome.reached else "")]
@@ -94,7 +95,7 @@ class Harness:
         return broken, outcome
 
     def find_damage(self, folder: Path) -> Iterator[str]:
-        """What is wrong with results that should be the undisturbed ones."""
+        """What is wrong with results that should equal the undisturbed ones."""
         out = folder / "out"
         if fingerprints(out) != self.straight:
             yield "another result"
@@ -145,7 +146,7 @@ def _complaints(scenario: Scenario, outcome: Outcome, how: str) -> Iterator[str]
 def examine(
     harness: Harness, cases: list[tuple[Call, str]], journal: Journal
 ) -> list[dict[str, Any]]:
-    """Run the cases that are not in the journal; those of all that broke a promise."""
+    """Run the cases that are not in the journal; returns all cases that broke a promise."""
     for call, how in cases:
         key = f"{call.place} {how}"
         if key in journal.done:
@@ -170,10 +171,10 @@ def plan_cases(
     """Which call fails, and how: every call at least once, and a kill in place of each.
 
     Args:
-        calls: All of them, in their order.
-        each: How many failures each call gets; None = all that there are.
-        generator: Decides which.
-        few: How many calls of each name in each thread are taken; None = all.
+        calls: All calls, in order.
+        each: How many failures to try for each call; None = all.
+        generator: Draws which ones.
+        few: How many calls of each name to take in each thread; None = all.
     """
     alike: dict[tuple[str, str], list[Call]] = {}
     for call in calls:
@@ -194,7 +195,7 @@ def plan_cases(
 
 
 def warm_up() -> None:
-    """Import all that a command imports, so that forks start at once."""
+    """Import everything that a command imports, so that forks start at once."""
     import matplotlib.backends.backend_agg  # noqa: F401
     import scipy.optimize  # noqa: F401
     import torch
@@ -251,7 +252,7 @@ def main() -> None:
 
 
 def _journal(given: Namespace, harness: Harness, cases: list[tuple[Call, str]]) -> Journal:
-    """The journal of a scenario: it holds for a commit, its calls and these options.
+    """The journal of a scenario: it is valid for a commit, its calls and these options.
 
     Calls of other threads depend on time, and with workers those of the main thread, too: cases
     that are not planned this time stay in the journal.
@@ -268,7 +269,7 @@ def _journal(given: Namespace, harness: Harness, cases: list[tuple[Call, str]]) 
 
 
 def write(out: Path, each: int | None, few: int | None, seed: int, done: dict[str, Any]) -> None:
-    """Put results into a file, in the place of earlier ones of the same scenarios."""
+    """Write results to a file, replacing earlier ones of the same scenarios."""
     known = json.loads(out.read_text())["scenarios"] if out.exists() else {}
     scenarios = known | done
     options = "".join(f" --{key} {n}" for key, n in (("each", each), ("few", few)) if n)

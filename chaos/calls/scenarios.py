@@ -1,8 +1,8 @@
 """What the harness runs: runs, resumed runs and comparisons, and the processes that they start.
 
-A scenario is prepared once. Each case gets a copy of what was prepared, runs one command in a
-forked process with an injector in the coordinator or in one of the processes that it starts, and
-afterwards the same command, undisturbed, must end well.
+A scenario is prepared once. Each case gets a copy of the prepared folder, and runs one command in a
+forked process with an injector in the coordinator or in one of the processes that it starts.
+Afterwards the same command, undisturbed, must succeed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HERE = Path(__file__).resolve().parent
 SECONDS = 120.0
 
 DATA = "data"
-"""The folder of data sets, if a scenario has one."""
+"""The folder of data sets, if the scenario has one."""
 
 EXPERIMENT = """
 seed = 4
@@ -89,7 +89,7 @@ partition = { kind = "given", path = "owners.npy" }
     _SECOND: """dataset = "table"
 partition = { kind = "given", path = "owners.csv" }""",
 }
-"""From parts of the experiment to what reads files in their place."""
+"""Parts of the experiment, and what replaces them to read files."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Scenario:
         name: What it is called in results.
         arguments: Of ``mmfl``; OUT stands for the folder of results.
         engine: Which engine the experiment names.
-        stop: After this call number the run is killed when it is prepared; 0 = starts from nothing.
+        stop: The call at which the run is killed in preparation; 0 = starts from nothing.
         module: The process in which calls fail; "" is the coordinator.
         files: Whether data, partitions, bids and initial weights come from files.
         in_thread: Whether it runs in a thread of a program that uses mmfl as a library.
@@ -116,7 +116,7 @@ class Scenario:
 
     @property
     def starts_processes(self) -> bool:
-        """Whether several processes take part: then what calls come depends on time."""
+        """Whether several processes take part, so that the calls depend on time."""
         return self.engine == "local" or self.module != "" or self.arguments[-2:] == ("--jobs", "2")
 
     @property
@@ -153,10 +153,10 @@ class Outcome:
     Attributes:
         code: Its exit code; minus the signal that ended it.
         out: What it printed.
-        err: What it complained of.
-        hung: Whether it was ended because it took too long.
+        err: What it wrote to standard error.
+        hung: Whether it was killed because it took too long.
         left: Processes and temporary files that it left behind.
-        reached: Whether the call that was to fail came.
+        reached: Whether the call that should fail came.
     """
 
     code: int
@@ -218,7 +218,7 @@ def _injector(scenario: Scenario, call: Call | None, how: str, log: str, mark: P
 
 
 def _command(scenario: Scenario, folder: Path, injector: Injector) -> None:
-    """What a child does: the scenario's command, with an injector in it."""
+    """Run the scenario's command in a child, with an injector."""
     sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
     os.chdir(folder)
     os.environ |= {"TMPDIR": str(folder / "temporary"), "COLUMNS": "200"}
@@ -236,7 +236,7 @@ def _command(scenario: Scenario, folder: Path, injector: Injector) -> None:
 
 
 def _run_in_thread() -> None:
-    """What the first scenario with workers does, as a program would do it that has threads."""
+    """Do what the first scenario with workers does, as a program with threads would."""
     import mmfl
     from mmfl.errors import MmflError
 
@@ -265,7 +265,7 @@ def _run_in_thread() -> None:
 def _wait(child: int) -> int | None:
     limit = time.monotonic() + SECONDS
     while True:
-        late = time.monotonic() > limit  # before the look: this process itself may have been paused
+        late = time.monotonic() > limit  # before checking: this process itself may have been paused
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
@@ -290,7 +290,7 @@ def alive_in_session(session: int) -> list[str]:
 
 
 def _wait_for_session(session: int) -> list[str]:
-    """The processes of a session that are still there after a moment; they are ended."""
+    """The processes of a session that are still alive after a moment; they are killed."""
     limit = time.monotonic() + 5.0
     while (left := alive_in_session(session)) and time.monotonic() < limit:
         time.sleep(0.01)
@@ -301,7 +301,7 @@ def _wait_for_session(session: int) -> list[str]:
 
 
 def prepare(scenario: Scenario, folder: Path) -> Path:
-    """A folder with what a scenario starts from."""
+    """Make the folder that a scenario starts from."""
     made = folder / "prepared"
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir(parents=True)
@@ -328,7 +328,7 @@ def prepare(scenario: Scenario, folder: Path) -> Path:
 
 
 def _make_files(folder: Path) -> None:
-    """What the experiment from files reads, but for the weights."""
+    """The files that the experiment from files reads, except the weights."""
     (folder / DATA).mkdir()
     draw = np.random.default_rng(0)
     for name, classes in (("images", 3), ("table", 4)):
@@ -344,7 +344,7 @@ def _make_files(folder: Path) -> None:
 
 
 def fingerprints(out: Path) -> dict[str, Any]:
-    """From a run's folder, below `out`, to its fingerprint and what it measured in each round."""
+    """The fingerprint and the measurements of each run below `out`, by its folder."""
     from mmfl.errors import StoreError
     from mmfl.runs import Run
 

@@ -1,10 +1,10 @@
-"""Kill the processes of a deployed Flower federation, and see what is left.
+"""Kill processes of a deployed Flower federation, and record what is left.
 
 .venv-bench/bin/python chaos/peers/flower_deployed.py --out chaos/results/flower_deployed.json
 
 A SuperLink with a database, a SuperExec and three SuperNodes on the loopback run `flower_app` three
-times: a ClientApp process ends itself in round 2; the ServerApp process is killed (SIGKILL) after
-round 2; and once more, to see where a new run begins.
+times: a ClientApp process kills itself in round 2; the ServerApp process is killed (SIGKILL) after
+round 2; and a third run shows where a new run begins.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _free_port() -> int:
 
 @contextmanager
 def started(*command: str, log: Path) -> Iterator[None]:
-    """A process and its children, ended with the block."""
+    """A process and its children, killed when the block ends."""
     with log.open("w") as out:
         child = subprocess.Popen(
             [str(BIN / command[0]), *command[1:]], stdout=out, stderr=out, start_new_session=True

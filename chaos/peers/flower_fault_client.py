@@ -1,7 +1,7 @@
 """The client of `flower_faults.py`, and the bad replies it can give.
 
-Client `BAD` gives them, in every round; the others train honestly. A separate module, so that Ray
-sends it to the actors by name.
+Client `BAD` gives them in every round; the others train honestly. It is a separate module, so that
+Ray sends it to the actors by name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ app = ClientApp()
 
 @functools.cache
 def _examples(path: tuple[int, ...], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points around one centre for each class, the same centres for everyone."""
+    """Points around one centre for each class; all clients have the same centres."""
     centres = np.random.default_rng(SEED).normal(size=(CLASSES, FEATURES))
     random = np.random.default_rng([SEED, *path])
     labels = random.integers(CLASSES, size=count)
@@ -76,7 +76,7 @@ def evaluate(arrays: Arrays) -> tuple[float, float]:
 
 
 def _trained(before: Arrays, client: int, server_round: int) -> tuple[Arrays, float]:
-    """Epochs of plain SGD from `before`, and the loss afterwards."""
+    """Train some epochs of plain SGD from `before`; also returns the loss afterwards."""
     points, labels = _examples((1, client), EXAMPLES)
     after = {name: values.astype(np.float32) for name, values in before.items()}
     random = np.random.default_rng([SEED, 3, client, server_round])
@@ -92,14 +92,14 @@ def _trained(before: Arrays, client: int, server_round: int) -> tuple[Arrays, fl
 
 @dataclass(frozen=True)
 class Case:
-    """What the bad client knows when it is about to answer.
+    """What the bad client knows when it answers.
 
     Attributes:
         before: The arrays it was sent.
         after: The arrays it would honestly return.
         metrics: The metrics it would honestly return.
         server_round: From 1.
-        message: What it was asked.
+        message: The message that it answers.
         context: Its memory between rounds.
     """
 
@@ -172,7 +172,7 @@ def _replays(case: Case) -> RecordDict:
 
 
 def _replays_message(case: Case) -> RecordDict | Message:
-    """The answer to the message of round 1, in every later round, addressed as it was."""
+    """The answer to the message of round 1 in every later round, with its original address."""
     if case.server_round == 1:
         case.context.state["kept"] = ConfigRecord({"id": case.message.metadata.message_id})
         return _reply(case.after, case.metrics)
@@ -244,7 +244,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "scaled update": _with_arrays(lambda case: case.moved(1e6)),
     "sign-flipped": _with_arrays(lambda case: case.moved(-1)),
-    "duplicate reply": _HONEST,  # given twice by the transport: see flower_faults.py
+    "duplicate reply": _HONEST,  # delivered twice by the transport: see flower_faults.py
     "duplicate reply (two messages returned)": lambda case: [
         Message(_reply(case.after, case.metrics), reply_to=case.message) for _ in range(2)
     ],
@@ -281,7 +281,7 @@ def _waits(kind: str, client: int) -> None:
 
 @app.query()
 def query(message: Message, context: Context) -> Message:
-    """Which client this is; slow, so that every actor is asked and up before the first round."""
+    """Which client this is; slow, so that every actor is asked, and ready for the first round."""
     time.sleep(0.5)
     client = int(context.node_config["partition-id"])
     return Message(RecordDict({"metrics": MetricRecord({"client": client})}), reply_to=message)

@@ -2,9 +2,9 @@
 
 .venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json
 
-Ten clients, all of them asked in each of four rounds; one of them is bad in every round. A strategy
-is used as it comes. Its public hook `train_metrics_aggr_fn` notes whose replies it is about to
-average and then calls Flower's own function.
+Ten clients are all asked in each of four rounds; one of them is bad in every round. Strategies are
+used unchanged. Their public hook `train_metrics_aggr_fn` records whose replies are averaged and
+then calls Flower's own function.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from flwr.simulation import run_simulation
 COMMAND = ".venv-bench/bin/python chaos/peers/flower_faults.py --out chaos/results/flower.json"
 ROUNDS = 4
 LIMIT = 150.0  # seconds of a whole simulation
-DEADLINE = 6.0  # seconds of a round, where somebody does not answer; Flower's own is an hour
-PATIENT = 60.0  # seconds of a round, where everybody should
+DEADLINE = 6.0  # seconds of a round in which a client does not answer; Flower's default is an hour
+PATIENT = 60.0  # seconds of a round in which all should answer
 
 SILENT = {
     "never answers",
@@ -56,7 +56,7 @@ SILENT = {
     "replay (addressed to the earlier message)",
     "malformed content (no message returned)",
 }
-ACTORS = {"never answers": 6, "too slow": 6}  # a sleeper holds an actor; elsewhere two
+ACTORS = {"never answers": 6, "too slow": 6}  # a sleeper holds an actor; other kinds have two
 
 ROBUST: dict[str, dict[str, Any]] = {
     "FedMedian": {},
@@ -77,7 +77,7 @@ RUNS = [("FedAvg", kind) for kind in FAULTS] + [(s, k) for s in ROBUST for k in 
 
 
 def _plain(told: Any) -> Any:
-    """The same for JSON, which knows no NaN."""
+    """The same for JSON, which has no NaN."""
     if isinstance(told, dict):
         return {key: _plain(value) for key, value in told.items()}
     if isinstance(told, list):
@@ -88,7 +88,7 @@ def _plain(told: Any) -> Any:
 
 
 def shortened(text: str) -> str:
-    """The first and the last line, without colours, ids and what belongs to this machine."""
+    """The first and the last line, without colours, ids and other details of this machine."""
     plain = re.sub(r"\x1b\[\d+m|\(pid=.*?\)|0x\w+|/\S*/site-packages/", "", text)
     plain = re.sub(r" \d{9,}| [0-9a-f]{8}-[0-9a-f-]{27}", "", plain)
     lines = [line.strip() for line in plain.splitlines()]
@@ -97,7 +97,7 @@ def shortened(text: str) -> str:
 
 
 class Witness(logging.Handler):
-    """Keeps what Flower logs, and what a run has shown so far."""
+    """Records what Flower logs, and what a run has shown so far."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Witness(logging.Handler):
         }
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Flower's count of each round, failures, and everything from a warning on."""
+        """Record Flower's counts for each round, failures, warnings and errors."""
         line = shortened(record.getMessage())
         if record.msg == "%s: Received %s results and %s failures":
             self.told["received"].append(list(record.args[1:]))
@@ -138,11 +138,11 @@ class Witness(logging.Handler):
         self.save()
 
     def save(self) -> None:
-        """Write what is known, so that a run that has to be stopped leaves it behind."""
+        """Write what is known, so that it is kept if the run has to be stopped."""
         self.path.write_text(json.dumps(_plain(self.told)))
 
     def averaging(self, records: list[RecordDict], key: str) -> MetricRecord:
-        """Whose replies are averaged, and Flower's average of their metrics."""
+        """Record whose replies are averaged; returns Flower's average of their metrics."""
         clients = [int(next(iter(r.metric_records.values()))["client"]) for r in records]
         self.told["averaged"][-1] = sorted(clients)
         metrics = aggregate_metricrecords(records, key)
@@ -151,7 +151,7 @@ class Witness(logging.Handler):
 
 
 def raised(error: BaseException) -> dict[str, str]:
-    """The error, and the deepest line of Flower's own that it passed."""
+    """The error, and the innermost line of Flower's code in its traceback."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "/flwr/" in f.filename]
     last = next(f for f in reversed(frames) if not f.name.startswith("<"))  # no <listcomp>
     where = f"flwr/{last.filename.rpartition('/flwr/')[2]}:{last.lineno} {last.name}"
@@ -160,7 +160,7 @@ def raised(error: BaseException) -> dict[str, str]:
 
 
 def twice(grid: Grid, node: int, told: dict[str, Any]) -> None:
-    """Let the transport deliver every training reply of `node` twice."""
+    """Make the transport deliver every training reply of `node` twice."""
     store = grid.state.store_message_res
     told["second copy accepted"] = []
 
@@ -176,7 +176,7 @@ def twice(grid: Grid, node: int, told: dict[str, Any]) -> None:
 
 
 def simulate(strategy_name: str, kind: str, path: Path) -> None:
-    """One simulation, in this process; what it shows goes to `path`."""
+    """Run one simulation in this process; what it shows goes to `path`."""
     witness = Witness(path)
     logging.getLogger("flwr").addHandler(witness)
     server_app = ServerApp()
@@ -199,7 +199,7 @@ def simulate(strategy_name: str, kind: str, path: Path) -> None:
             train_metrics_aggr_fn=witness.averaging,
             **ROBUST.get(strategy_name, {}),
         )
-        witness.told["logged"].clear()  # what came before the first round is not about replies
+        witness.told["logged"].clear()  # earlier records are not about replies
         began = time.monotonic()
         try:
             strategy.start(
@@ -233,7 +233,7 @@ def simulate(strategy_name: str, kind: str, path: Path) -> None:
 
 
 def run(strategy_name: str, kind: str) -> dict[str, Any]:
-    """One simulation in its own process, stopped when it takes too long."""
+    """Run one simulation in its own process, stopped when it takes too long."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "told.json"
@@ -258,7 +258,7 @@ def judged(told: dict[str, Any], kind: str, clean: dict[str, Any] | None) -> dic
     averaged = told["averaged"][late:]
     if kind == "none":
         outcome = "clean"
-    elif "exception" in told or "seconds" not in told:  # raised, or did not end in time
+    elif "exception" in told or "seconds" not in told:  # raised an error, or did not end in time
         outcome = "run ended"
     elif kind == "duplicate reply":  # the first copy is honest
         outcome = "aggregated" if any(told["second copy accepted"]) else "refused"
@@ -279,7 +279,7 @@ def judged(told: dict[str, Any], kind: str, clean: dict[str, Any] | None) -> dic
 
 
 def written(whole: dict[str, Any]) -> str:
-    """JSON with one line for each list."""
+    """JSON with each list on one line."""
     text = json.dumps(whole, indent=1)
     for lists in (r"\[\n\s+([^\[\]{}]*?)\n\s+\]", r"\[\n\s+(\[[^{}]*?\])\n\s+\]"):
         text = re.sub(lists, lambda found: "[" + re.sub(r"\n\s+", " ", found[1]) + "]", text)
@@ -287,7 +287,7 @@ def written(whole: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """All runs, or the one that is named."""
+    """Do all runs, or the one that is named."""
     parser = argparse.ArgumentParser(description="Give Flower bad client replies.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--strategy", help="only this strategy, with --kind, in this process")

@@ -2,7 +2,7 @@
 
 python chaos/peers/flower_table.py chaos/results/flower.json
 
-The numbers come from the file; the places in the source of Flower (1.41.0) were read by hand.
+The numbers come from the file; the lines of Flower's source (1.41.0) were looked up by hand.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEADLINE = "serverapp/strategy/strategy.py:140 `start(timeout=3600)`; "
 DEADLINE += "superlink/grid/inmemory_grid.py:168 "
 DEADLINE += "`send_and_receive` continues with the replies it has"
 
-WHERE = {  # of the kinds that do not raise: an exception says itself where it comes from
+WHERE = {  # for the kinds that raise nothing: an exception shows where it comes from
     "dropout": f"{WORKER}:142 `worker` makes an error reply; "
     "serverapp/strategy/fedavg.py:217 `_check_and_log_replies` sets it aside",
     "never answers": DEADLINE,

@@ -1,1 +1,1 @@
-"""Power cuts: what a file system may leave of a run's writes, and whether it resumes from that."""
+"""Power cuts: what a file system may keep of a run's writes, and whether the run resumes."""

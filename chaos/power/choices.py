@@ -1,4 +1,4 @@
-"""Choosing: when the power is cut, and what is left on disk; seeded, and weighted by what hurts."""
+"""Choose when the power is cut and what is left on disk: seeded, and weighted by risk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECTORS = (512, 4096)
 _HURTS = (Kind.SYNC, Kind.SYNC_DATA, Kind.RENAME, Kind.UNLINK, Kind.MKDIR, Kind.TRUNCATE, Kind.MARK)
 
 Take = Callable[[File, list[Version]], tuple[int, Callable[[int], int]]]
-"""From a file and its candidates to the numbers of its length's and its sectors' versions."""
+"""Takes a file and its candidates; returns the versions of its length and of its sectors."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Choice:
     """Which state to build.
 
     Attributes:
-        cut: The power is cut before the event of this number.
+        cut: The number of the event before which the power is cut.
         style: One of `STYLES`.
         model: One of `MODELS`.
-        sector: Bytes that are written at once.
-        seed: For all else.
+        sector: The number of bytes that are written at once.
+        seed: The seed of everything else.
     """
 
     cut: int
@@ -52,7 +52,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Promise:
-    """What the run had announced before a cut.
+    """What the run had announced before the power cut.
 
     Attributes:
         round: The round of the last checkpoint.
@@ -77,7 +77,7 @@ class State:
 
 
 def weights(history: History) -> list[float]:
-    """How often to cut before each event, and after the last: most often close to what hurts."""
+    """How often to cut before each event, and after the last: most often close to risky calls."""
     count = len(history.events)
     found = [1.0] * (count + 1)
     for time, event in enumerate(history.events):
@@ -88,14 +88,14 @@ def weights(history: History) -> list[float]:
 
 
 def promise(history: History, cut: int, before: int) -> Promise:
-    """What was announced before a cut; `before` is the round that was promised at the start."""
+    """What was announced before a cut; `before` is the round that was announced at the start."""
     marks = [e.path for e in history.events[:cut] if e.kind is Kind.MARK]
     rounds = [int(mark.split()[1]) for mark in marks if mark.startswith("saved ")]
     return Promise(max([before, *rounds]), "finished" in marks)
 
 
 def build(history: History, choice: Choice) -> State:
-    """The state that a choice stands for."""
+    """Build the state that a choice describes."""
     draws = random.Random(choice.seed)
     cut, ordered = choice.cut, choice.model == "ordered"
     pending = history.pending(cut, ordered=ordered)
@@ -130,7 +130,7 @@ def build(history: History, choice: Choice) -> State:
 def _style(
     style: str, pending: list[Change], files: list[File], draws: random.Random
 ) -> tuple[set[Change], Take]:
-    """The changes of names that are wanted, and what of the data."""
+    """The changes of names to apply, and which versions of the data."""
     every = set(pending)
     item = draws.choice([*pending, *files, None])
     match style:
@@ -180,7 +180,7 @@ def _chance(draws: random.Random, odds: float, *, lengths: bool) -> Take:
 
 
 def _commit(style: str, pending: list[Change], cut: int, draws: random.Random) -> int:
-    """The moment of a journal's last commit: what came before it is on disk."""
+    """The time of a journal's last commit: everything before it is on disk."""
     times = [change.time for change in pending]
     match style:
         case "nothing" | "data":
@@ -195,7 +195,7 @@ def _commit(style: str, pending: list[Change], cut: int, draws: random.Random) -
 
 
 def _in_journal(versions: list[Version], length: int, commit: int) -> int:
-    """A truncation is in the journal, too: it is there if what came after it is."""
+    """A truncation is in the journal, too: it is on disk if anything after it is."""
     cuts = [number for number, version in enumerate(versions) if number and version.cut]
     low = max((n for n in cuts if versions[n].time < commit), default=0)
     high = min((n for n in cuts if versions[n].time >= commit), default=len(versions)) - 1
@@ -203,7 +203,7 @@ def _in_journal(versions: list[Version], length: int, commit: int) -> int:
 
 
 def _filler(draws: random.Random, *, ordered: bool) -> Callable[[int], bytes]:
-    """What is found where nothing was written: zeros, or (not with a journal) anything."""
+    """What unwritten bytes hold: zeros, or (without a journal) anything."""
     if ordered or draws.random() < 0.7:
         return bytes
     return draws.randbytes

@@ -1,24 +1,24 @@
 """What may be on disk after a power cut.
 
 A recording is turned into a `History`: every version of every file, and every change of a name.
-After a cut, what was not synced may be there or not:
+After a cut, what was not synced may or may not be on disk:
 
 **Data.** The page cache is written back one sector at a time, in any order, at any time. So each
-sector of a file holds what it held at some moment between the file's last fsync and the cut; and
-so does the file's length, on its own. A sector inside the length that was never written reads as
-zeros or as anything. A truncation frees sectors: what was in them does not come back, unless the
+sector of a file holds what it held at some moment between the file's last fsync and the cut. The
+same is true of the file's length, independently. A sector within the length that was never written
+reads as zeros or garbage. A truncation frees sectors: their content does not come back, unless the
 truncation itself is lost. An fsync or fdatasync of the file makes all of it durable.
 
 **Names.** Creating, renaming, removing and linking change names in a folder. Two models:
 
-    weak       POSIX and no more. Any subset of the changes since the folder's last fsync, as long
-               as changes of one name stay in order. An fsync of a file does nothing for its name.
-               A rename is atomic, and may be durable before the data of the renamed file is.
+    weak       POSIX guarantees only. Any subset of the changes since the folder's last fsync, as
+               long as changes of one name stay in order. An fsync of a file does nothing for its
+               name. A rename is atomic, and may be durable before the data of the renamed file is.
     ordered    A journal, as ext4 with data=ordered. The changes of all folders up to some moment,
                at least up to the last fsync of anything; and a file's length never grows ahead of
                its data.
 
-Files that the run maps into memory for writing (SQLite's -shm) hold anything.
+Files that the run maps into memory for writing (SQLite's -shm) may hold anything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Tree = Mapping[str, bytes | None]
-"""From paths to content; None for a folder. Folders come before what is in them."""
+"""Content by path; None for a folder. Folders come before what is in them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Version:
 
     Attributes:
         time: The number of the event that made it; -1 for what was there before.
-        body: All of it.
+        body: The whole content.
         start: Where the change began; and
         end: where it ended.
         cut: Whether it was a truncation.
@@ -69,7 +69,7 @@ class Version:
 
 @dataclass(eq=False)
 class File:
-    """A file or a folder, whatever its names are.
+    """A file or a folder, independent of its names.
 
     Attributes:
         folder: Whether it is a folder.
@@ -84,7 +84,7 @@ class File:
     mapped: bool = False
 
     def candidates(self, cut: int) -> list[Version]:
-        """What its sectors may hold after a cut: the last durable version, and all since."""
+        """What its sectors may hold after a cut: the last durable version, and all later ones."""
         last = max((time for time in self.synced if time < cut), default=-1)
         known = [version for version in self.versions if version.time < cut]
         old = [version for version in known if version.time <= last]
@@ -101,8 +101,8 @@ class Change:
     Attributes:
         time: The number of its event.
         file: What the name stands for, or stood for.
-        gone: The name that is no more: folder and name.
-        new: The name that is now.
+        gone: The name that was removed: folder and name.
+        new: The name that was added.
     """
 
     time: int
@@ -112,23 +112,23 @@ class Change:
 
     @property
     def keys(self) -> set[Key]:
-        """The names that it is about."""
+        """The names that it affects."""
         return {(id(where[0]), where[1]) for where in (self.gone, self.new) if where}
 
     @property
     def folders(self) -> list[File]:
-        """The folders that it is about."""
+        """The folders that it affects."""
         return [where[0] for where in (self.gone, self.new) if where]
 
 
 class History:
-    """All that a recording did to a folder.
+    """Everything that a recording did to a folder.
 
     Args:
         events: In order.
         start: What was in the folder before, all of it durable.
-        without: Syncs of paths in which this expression is found are left out, as if the run had
-            forgotten them; a folder's path ends in "/".
+        without: Syncs of paths that match this expression are ignored, as if the run had omitted
+            them; a folder's path ends in "/".
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class History:
             self._take(time, event)
 
     def durable(self, cut: int, *, ordered: bool) -> set[Change]:
-        """The changes of names before a cut that are on disk for certain."""
+        """The changes of names before a cut that are certainly on disk."""
         last = max((t for t in self._commits if ordered and t < cut), default=-1)
         certain = {
             change
@@ -167,7 +167,7 @@ class History:
         return [c for c in self.changes if c.time < cut and c not in certain]
 
     def with_causes(self, wanted: set[Change], cut: int) -> set[Change]:
-        """Changes, and those before them that they need."""
+        """Changes, with the earlier ones that they need."""
         found, keys = set(wanted), set[Key]()
         for change in reversed([c for c in self.changes if c.time < cut]):
             if change in found or change.keys & keys:
@@ -176,7 +176,7 @@ class History:
         return found
 
     def without_orphans(self, wanted: set[Change], cut: int) -> set[Change]:
-        """Changes, less those that need one that is not there."""
+        """Changes, without those that need one that is missing."""
         found, lost = set[Change](), set[Key]()
         for change in (c for c in self.changes if c.time < cut):
             if change in wanted and not change.keys & lost:
@@ -211,7 +211,7 @@ class History:
         return found
 
     def whole(self, cut: int) -> dict[str, bytes | None]:
-        """The folder as the process saw it: nothing is lost."""
+        """The folder as the process saw it, with nothing lost."""
         kept = {change for change in self.changes if change.time < cut}
         return self.tree(kept, lambda file: file.candidates(cut)[-1].body)
 
@@ -343,12 +343,12 @@ def content(
 
     Args:
         versions: Its candidates.
-        length: The number of the one whose length it has.
-        moment: From a sector's number to the number of the version that it holds; where that is
-            not possible, the nearest that is counts.
-        sector: The bytes of a sector.
+        length: The number of the version whose length it has.
+        moment: From a sector's number to the number of the version that it holds; if that is not
+            possible, the nearest possible version is taken.
+        sector: The number of bytes in a sector.
         ordered: Whether a length never grows ahead of its data.
-        rest: The content of bytes that were never written.
+        rest: What bytes that were never written hold.
     """
     size = len(versions[length].body)
     base = versions[0].body

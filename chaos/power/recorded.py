@@ -25,7 +25,7 @@ TICK = 2.0**-10
 
 
 def clock(wal: int | None) -> calls.Interceptor:
-    """A stopwatch that counts calls, so that two recordings are alike; SQLite's log kept short."""
+    """Replace the stopwatch by a counter, so that recordings are alike; keep SQLite's log short."""
     ticks = count()
 
     def intercept(
@@ -42,7 +42,7 @@ def clock(wal: int | None) -> calls.Interceptor:
 
 
 def read(folder: Path) -> sqlite3.Connection:
-    """Somebody who is in the middle of reading the run's database."""
+    """A reader that is in the middle of reading the run's database."""
     database = sqlite3.connect(f"{(folder / 'run.sqlite').as_uri()}?mode=ro", uri=True)
     database.execute("BEGIN")
     database.execute("SELECT * FROM meta").fetchall()
@@ -50,7 +50,7 @@ def read(folder: Path) -> sqlite3.Connection:
 
 
 def play(job: dict[str, Any], shim: ctypes.CDLL) -> None:
-    """Run one scenario; each checkpoint that the run vouches for becomes a mark in the log."""
+    """Run one scenario; each checkpoint that the run announces becomes a mark in the log."""
     folder = Path(job["root"]) / job["run"]
 
     def mark(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Recording: the shim is compiled, scenarios run under it, and their logs read."""
+"""Compile the shim, run scenarios under it, and read their logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONG = struct.Struct("<q")
 
 
 class RecorderError(Exception):
-    """One sentence: why nothing can be recorded."""
+    """Nothing can be recorded; one sentence says why."""
 
 
 class Kind(IntEnum):
@@ -54,12 +54,12 @@ class Event:
 
     Attributes:
         kind: Which.
-        fd: The descriptor, if it has one.
+        fd: The file descriptor, if there is one.
         other: The new descriptor of `DUP`.
         flags: Of `OPEN`, `RENAME` and `RESERVE`.
         offset: Of `WRITE` and `RESERVE`; the new size of `TRUNCATE`.
         size: Of `RESERVE`.
-        path: Below the recorded folder, "" for itself; the text of `MARK`.
+        path: The path below the recorded folder ("" is the folder itself), or the text of `MARK`.
         to: The new path of `RENAME` and `LINK`.
         data: Of `WRITE`.
     """
@@ -116,12 +116,12 @@ def read_log(log: bytes) -> Iterator[Event]:
 def record(
     scenarios: Sequence[Scenario], library: Path, where: Path
 ) -> list[tuple[list[Event], Path]]:
-    """Run scenarios under the shim, in one process; of each the events and the recorded folder.
+    """Run scenarios under the shim in one process; returns the events and the folder of each.
 
     Args:
         scenarios: Which.
         library: The compiled shim.
-        where: A folder for them; it must not hold anything of an earlier recording.
+        where: A folder for them, without files of an earlier recording.
     """
     from chaos.power.disk import write_tree
 

@@ -1,4 +1,4 @@
-"""Replaying: a state is written to a folder, the run in it resumed, and its end compared.
+"""Write a state to a folder, resume the run in it, and compare the result.
 
 Each state is resumed in its own forked process: starting Python and torch takes seconds, a
 fork of a process that has them takes milliseconds.
@@ -36,7 +36,7 @@ from mmfl.system import calls
 __all__ = ["SECONDS", "Pool", "Reference", "look", "reference", "resume", "warm_up"]
 
 SECONDS = 60.0
-"""A state that is not resumed to its end by then hangs."""
+"""A state that takes longer than this to resume counts as hanging."""
 
 MEMORY = 8 << 30
 _TIMES = ("seconds", "seconds_train", "seconds_evaluate", "seconds_setup", "seconds_checkpoints")
@@ -44,28 +44,28 @@ _TIMES = ("seconds", "seconds_train", "seconds_evaluate", "seconds_setup", "seco
 
 @dataclass(frozen=True)
 class Reference:
-    """How a run ends that nobody interrupted."""
+    """How an uninterrupted run ends."""
 
     experiment: mmfl.Experiment
     facts: dict[str, Any]
 
 
 def warm_up() -> None:
-    """What forks well: one thread, and a heap that the children do not touch."""
+    """Prepare for forking: one thread, and a heap that the children do not touch."""
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
 
 
 def reference(toml: str, folder: Path) -> Reference:
-    """Run an experiment straight through."""
+    """Run an experiment without interruption."""
     experiment = mmfl.Experiment.from_toml(toml)
     mmfl.run(experiment, folder)
     return Reference(experiment, look(folder))
 
 
 def look(folder: Path) -> dict[str, Any]:
-    """All that a run directory says about a run's result, and nothing about how long it took."""
+    """Everything that a run directory says about a run's result, and nothing about its duration."""
     run = Run.load(folder)
     facts = {f.name: repr(getattr(run, f.name)) for f in dataclasses.fields(run)}
     for name in ("folder", *_TIMES):
@@ -79,12 +79,12 @@ def look(folder: Path) -> dict[str, Any]:
 def resume(
     tree: Tree, known: Reference, root: Path, *, finished: bool, peek: bool
 ) -> dict[str, Any]:
-    """What comes of a state.
+    """Resume a state; returns what happened.
 
     Args:
         tree: The folder after the power cut; see `RUN`.
         known: How it must end.
-        root: Where to put it; an empty folder.
+        root: An empty folder to put it in.
         finished: Whether the run had returned before the cut.
         peek: Whether to read it before it is resumed, as `mmfl status` does.
     """
@@ -125,7 +125,7 @@ def resume(
 def _later(
     name: str, real: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
-    """The machine comes back an hour after the power cut."""
+    """Set the clock an hour after the power cut, when the machine is back."""
     return real(*args, **named) + 3600.0 if name == "now" else real(*args, **named)
 
 
@@ -134,11 +134,11 @@ def _different(known: dict[str, Any], facts: dict[str, Any]) -> list[str]:
 
 
 class Pool:
-    """Several forked processes at once, each with one state.
+    """Several forked processes at the same time, each with one state.
 
     Args:
         folder: For their folders and answers.
-        size: How many.
+        size: The number of processes.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -149,7 +149,7 @@ class Pool:
     def submit(
         self, number: int, tree: Tree, known: Reference, *, finished: bool, peek: bool
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Start one; answers that came meanwhile."""
+        """Start a process; returns the answers that have arrived."""
         while len(self._running) >= self._size:
             yield self._one()
         child = os.fork()
@@ -158,7 +158,7 @@ class Pool:
         self._running[os.pidfd_open(child)] = (child, time.monotonic(), number)
 
     def finish(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The answers of all that still run."""
+        """Wait for the answers of all processes that are still running."""
         while self._running:
             yield self._one()
 
@@ -191,7 +191,7 @@ class Pool:
     def _in_child(
         self, number: int, tree: Tree, known: Reference, *, finished: bool, peek: bool
     ) -> None:
-        """The rest of a child's life."""
+        """What a child does until it exits."""
         code = 70
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

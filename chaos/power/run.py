@@ -32,7 +32,7 @@ from chaos.power.scenarios import SCENARIOS, Scenario
 __all__ = ["Recording", "Tried", "attempts", "prepare", "replay"]
 
 AGAIN = 12
-"""How many states are resumed under the recorder: their power is cut a second time."""
+"""How many states are resumed under the recorder, to cut the power a second time."""
 
 PATIENCE = 30
 """The search for new states ends after this many attempts for each."""
@@ -42,7 +42,7 @@ SYNCS = (Kind.SYNC, Kind.SYNC_DATA, Kind.SYNC_ALL)
 
 @dataclass(frozen=True)
 class Recording:
-    """A scenario, what it did to its folder, and how it ends if nothing happens."""
+    """A scenario, what it did to its folder, and how it ends without interruption."""
 
     scenario: Scenario
     history: History
@@ -51,7 +51,7 @@ class Recording:
 
 @dataclass
 class Tried:
-    """A state that is replayed, whether anything is lost in it, and what must not be."""
+    """A state that is replayed, whether it lost anything, and what it must not lose."""
 
     number: int
     recording: Recording
@@ -69,7 +69,7 @@ def prepare(
     scenarios: Sequence[Scenario] = SCENARIOS,
     without: str | None = None,
 ) -> list[Recording]:
-    """Record all scenarios; then `again` of their states while they are resumed."""
+    """Record all scenarios, then the resumes of `again` of their states."""
     library = compile_shim(where)
     known: dict[str, Reference] = {}
     for scenario in scenarios:
@@ -111,7 +111,7 @@ def _record(
 
 
 def _check_whole(history: History, root: Path) -> None:
-    """If nothing is lost, the model must be what is on disk: the recorder has seen all."""
+    """If nothing is lost, the model must equal the disk; otherwise the recorder missed a change."""
     told, seen = history.whole(len(history.events)), read_tree(root)
     without = history.mapped(len(history.events))
     if digest(told, without) != digest(seen, without):
@@ -120,11 +120,11 @@ def _check_whole(history: History, root: Path) -> None:
 
 
 def attempts(recordings: Sequence[Recording], seed: str) -> Iterator[tuple[int, Choice]]:
-    """Numbers of recordings, and choices without end.
+    """Endless choices, each with the number of its recording.
 
     First all cuts just before a sync, when most can be lost, and those at the end, in random order,
-    with the two clearest losses. Then all cuts in random order, those where it hurts more often,
-    all else random; then all again.
+    each with the two largest losses. Then all cuts in random order, risky ones more often, with
+    everything else random; then all of them again.
     """
     for which, recording in enumerate(recordings):
         events = recording.history.events
@@ -152,7 +152,7 @@ def attempts(recordings: Sequence[Recording], seed: str) -> Iterator[tuple[int, 
 def states(
     recordings: Sequence[Recording], seed: int, limit: int
 ) -> Iterator[tuple[int, Recording, State]]:
-    """At most `limit` attempts, numbered; `--replay` finds a state again by its number."""
+    """At most `limit` attempts, numbered, so that `--replay` finds a state by its number."""
     for number, (which, choice) in enumerate(islice(attempts(recordings, f"{seed}"), limit)):
         yield number, recordings[which], build(recordings[which].history, choice)
 
@@ -245,7 +245,7 @@ def _summary(
         "cut points tried": cuts,
         "attempts": total,
         "states": len({key[:2] for key in tried}),
-        "resumes": len(tried),  # a state that may come before or after the end counts twice
+        "resumes": len(tried),  # a state possible before and after the end counts twice
         "of these with something lost": sum(one.lost for one in tried.values()),
         "of these after a checkpoint was announced": sum(1 for one in tried.values() if one.round),
         "of these after the run had finished": sum(one.finished for one in tried.values()),
@@ -283,7 +283,7 @@ def _event(events: Sequence[Event], cut: int) -> tuple[str, str]:
 
 
 def _show(recordings: Sequence[Recording], seed: int, wanted: int, where: Path) -> int:
-    """Replay one state in this process, and tell all about it."""
+    """Replay one state in this process, and print all details."""
     which, choice = next(islice(attempts(recordings, f"{seed}"), wanted, None))
     recording, state = recordings[which], build(recordings[which].history, choice)
     history, cut = recording.history, state.choice.cut
@@ -312,23 +312,23 @@ def _show(recordings: Sequence[Recording], seed: int, wanted: int, where: Path) 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--states", type=int, default=2000, help="how many different ones")
+    parser.add_argument("--states", type=int, default=2000, help="how many different states")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", type=int, default=AGAIN, help="states that are cut again")
-    parser.add_argument("--scenario", help="only the one of this name")
+    parser.add_argument("--again", type=int, default=AGAIN, help="states whose power is cut again")
+    parser.add_argument("--scenario", help="only the scenario of this name")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="a folder for the states that failed")
     parser.add_argument(
-        "--without", help="leave out syncs of paths with this expression: is it found?"
+        "--without", help="leave out syncs of paths that match this expression: is that detected?"
     )
-    parser.add_argument("--replay", type=int, help="only the state of this number, told in full")
+    parser.add_argument("--replay", type=int, help="only the state of this number, in detail")
     given = parser.parse_args()
     scenarios = [s for s in SCENARIOS if given.scenario in (None, s.name)]
     if not scenarios:
         names = ", ".join(repr(s.name) for s in SCENARIOS)
         parser.error(f"--scenario is one of {names}, got {given.scenario!r}")
     command = f"python -m chaos.power.run --states {given.states} --seed {given.seed}"
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # no real disk is needed
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # no need for a real disk
     with tempfile.TemporaryDirectory(prefix="mmfl-power-", dir=memory) as folder:
         where = Path(folder)
         try:

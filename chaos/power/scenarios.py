@@ -1,4 +1,4 @@
-"""The runs that are recorded: small ones, which together do all that a run does to its files."""
+"""The recorded runs: small ones that together do everything that runs do to their files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["RUN", "SCENARIOS", "Part", "Scenario"]
 
 RUN = "new/run"
-"""The run directory, below the recorded folder; the folder that it is in does not exist before."""
+"""The run directory, below the recorded folder; its parent folder does not exist before."""
 
 _TOML = """
 seed = 1
@@ -103,7 +103,7 @@ class Scenario:
         return self.toml(self.parts[-1].rounds)
 
     def job(self, root: Path, log: Path) -> dict[str, object]:
-        """What `recorded.py` is told about it."""
+        """What `recorded.py` needs to know about it."""
         return {
             "parts": [{"toml": self.toml(p.rounds), "stop": p.stop} for p in self.parts],
             "every": self.every if self.keep else 0,
