@@ -1,1 +1,1 @@
-"""Benchmarks: speed and memory, always measured relative to something else. See README.md."""
+"""Benchmarks of speed and memory, always relative to something else. See README.md."""

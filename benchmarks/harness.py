@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, separate processes, and the form of the results."""
+"""Shared code of the benchmarks: options, separate processes, and the format of the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 
 
 def arguments(doc: str | None, *, repeats: int | None = None) -> argparse.ArgumentParser:
-    """A parser with the options that every benchmark takes: --out, and --repeats if it repeats."""
+    """A parser with the options of every benchmark: --out, and --repeats if it repeats."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     if repeats is not None:
         parser.add_argument("--repeats", type=int, default=repeats)
@@ -31,7 +31,7 @@ def arguments(doc: str | None, *, repeats: int | None = None) -> argparse.Argume
 
 
 def module(name: str, *options: str) -> list[str]:
-    """The command that runs a module of this repository; its working folder must be `HOUSE`."""
+    """The command that runs a module of this repository; run it in the folder `HOUSE`."""
     return [sys.executable, "-m", name, *options]
 
 
@@ -51,7 +51,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def save(result: Mapping[str, Any], out: Path | None) -> None:
-    """Write results as JSON, if there is a file to write them to."""
+    """Write results as JSON, if a file is given."""
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(f"{json.dumps(result, indent=1)}\n", encoding="utf-8")
@@ -65,7 +65,7 @@ def commit() -> str:
 
 
 def machine(command: str, *packages: str) -> dict[str, Any]:
-    """What a measurement was made on and with: command, commit, date, hardware and versions."""
+    """How and where a measurement was made: command, commit, date, hardware and versions."""
     return {
         "command": command,
         "commit": commit(),

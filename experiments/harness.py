@@ -1,4 +1,4 @@
-"""What the experiments that need code share: options, runs, and where they were made."""
+"""Shared code of the experiments: options, runs, and the machine that they ran on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOUSE = Path(__file__).resolve().parent.parent
 
 
 def arguments(doc: str | None, script: str) -> argparse.ArgumentParser:
-    """A parser that shows a module's text as it is, with --out: by default results/ next to it."""
+    """A parser that shows a module's docstring, with --out (default: results/ next to it)."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -29,7 +29,7 @@ def arguments(doc: str | None, script: str) -> argparse.ArgumentParser:
 
 
 def run_missing(comparison: Comparison) -> dict[str, dict[int, Run]]:
-    """Run what is not there yet, and return all runs by variant and seed."""
+    """Run what is missing, and return all runs by variant and seed."""
     for planned, step in comparison.go():
         if step is None:
             sys.stderr.write(f"{planned.name}: done\n")
@@ -37,12 +37,12 @@ def run_missing(comparison: Comparison) -> dict[str, dict[int, Run]]:
 
 
 def describe_recording(run: Run) -> str:
-    """When and on what a run was made."""
+    """When a run was made, and on which machine."""
     with closing(RunStore.open(run.folder)) as store:
         return date_and_machine(store.environment())
 
 
 def date_and_machine(environment: Mapping[str, Any]) -> str:
-    """A run's environment in a few words, such as "2026-11-16, 2 cores of an AMD EPYC"."""
+    """A run's environment in short, such as "2026-11-16, 2 cores of an AMD EPYC"."""
     at = environment
     return f"{at['started'][:10]}, {at['cores']} cores of an {at['processor']}"

@@ -1,13 +1,13 @@
-"""A million clients, ten tasks: each auction against the argsort of the same table, side by side.
+"""A million clients, ten tasks: each auction next to NumPy's argsort of the same table.
 
     make bench-auctions
 
-Bids that lie closer to each other than about 2e-10 of themselves are ranked the slow way, by a
-stable argsort; they are not measured here.
+Bids whose relative difference is below about 2e-10 are ranked by a slower, stable argsort. They are
+not measured here.
 
-Interleaved: in every repeat the argsort and each auction take a turn, so that a noisy moment of the
-machine hits all of them. Reported are medians, the spread, the median of the ratios within a
-repeat, and the peak of memory above the table itself (in a separate process).
+In every repeat the argsort and each auction take a turn, so that a noisy moment of the machine
+affects all of them. The report has medians, the spread, the median of the ratios within a repeat,
+and the peak of memory above the table itself (in a separate process).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def measure(n: int, tasks: int, repeats: int, ties: bool) -> list[dict[str, Any]
     for repeat in range(repeats + 1):
         for name, act in contenders.items():
             spent = seconds(act)
-            if repeat:  # the first is for warming up
+            if repeat:  # the first call warms up
                 times[name].append(spent)
     base = times["argsort"]
     return [
@@ -100,7 +100,7 @@ def memory(n: int, tasks: int) -> dict[str, float]:
 
 
 def csv_seconds(n: int, tasks: int) -> dict[str, float]:
-    """Reading a CSV file of this many clients, compared with reading its bytes."""
+    """Time to read a CSV file of this many clients, and to read its bytes."""
     bids = np.round(table(n, tasks, False), 6)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bids.csv"

@@ -1,10 +1,10 @@
-"""What a checkpoint costs: compared with a bare write, and as a share of training.
+"""What a checkpoint costs, compared with a bare write and with training.
 
     make bench-checkpoints
 
-The peer is the least that any durable write takes: one file of the same length, written and
-fsynced. Both are done in turns, in one folder, and medians are compared. Then a real experiment
-runs with the default settings (`[checkpoints]` not set), and says how long it wrote for.
+The baseline is the cheapest durable write: one file of the same length, written and fsynced. The
+two alternate in one folder, and medians are compared. Then a real experiment runs with the default
+settings (`[checkpoints]` not set) and reports the time spent on checkpoints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLIENTS = 100_000
 
 
 def bare(path: Path, content: bytes) -> None:
-    """One file, written and made to last."""
+    """Write one file durably."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -39,7 +39,7 @@ def bare(path: Path, content: bytes) -> None:
 
 
 def states(sizes: list[int], count: int) -> list[State]:
-    """`count` states of models of these sizes, each with new weights and some turns."""
+    """`count` states with models of these sizes, each with new weights and some turns."""
     rng = np.random.default_rng(0)
     layouts = {f"task-{n}": Layout((("w", (size,)),)) for n, size in enumerate(sizes)}
     zero = {
@@ -60,7 +60,7 @@ def states(sizes: list[int], count: int) -> list[State]:
 
 
 def compare_writes(sizes: list[int], repeats: int, where: Path) -> dict[str, Any]:
-    """Checkpoints and bare writes, one after the other."""
+    """Compare checkpoints and bare writes, one after the other."""
     vault, ours, theirs, written = CheckpointStore(where / "checkpoints", keep=3), [], [], 0
     for state in states(sizes, repeats + 1):
         start = time.perf_counter()
@@ -72,7 +72,7 @@ def compare_writes(sizes: list[int], repeats: int, where: Path) -> dict[str, Any
         start = time.perf_counter()
         bare(where / "bare", content)
         theirs.append(time.perf_counter() - start)
-    ours, theirs = ours[1:], theirs[1:]  # the first also writes what is remembered of clients
+    ours, theirs = ours[1:], theirs[1:]  # the first also writes the client history
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return {
         "bytes": written,

@@ -1,10 +1,10 @@
-"""Another commit of mmfl and this one on the same work, side by side: did anything get slower?
+"""Another commit of mmfl and this one on the same work: did anything get slower?
 
     git worktree add ../before COMMIT
     make bench-commits ARGS="--before ../before"
 
-Each repeat runs both on each workload, one after the other, in turns; a ratio is taken within a
-repeat. "train" is training and aggregation, "round" is the whole round with evaluation and storage.
+Each repeat runs both on each workload, one after the other; ratios are taken within a repeat.
+"train" is training and aggregation, "round" is the whole round with evaluation and storage.
 """
 
 from __future__ import annotations

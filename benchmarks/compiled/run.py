@@ -1,8 +1,8 @@
-"""Does torch.compile pay? A step of each network, eager and compiled, and what compiling costs.
+"""Is torch.compile worth it? A step of each network, eager and compiled, and the compile time.
 
     make bench-compiled
 
-One thread, as in our workers. Each process compiles for itself, once per shape of a batch.
+One thread, as in our workers. Each process compiles separately, once per batch shape.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def time_step(step: Callable[[], float], times: int = 1) -> float:
 
 
 def measure(workload: Workload, repeats: int) -> dict[str, Any]:
-    """Seconds of a step, eager and compiled, in turn; and of the first compiled one."""
+    """Seconds of eager and compiled steps, which alternate, and of the first compiled one."""
     eager, compiled = (stepper(workload, compiled=c) for c in (False, True))
     eager()
     first = time_step(compiled)
@@ -72,7 +72,7 @@ def main() -> None:
     parser = arguments(__doc__, repeats=REPEATS)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as empty:  # what was compiled before does not count
+    with tempfile.TemporaryDirectory() as empty:  # forget what was compiled before
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = empty
         found = {name: measure(WORKLOADS[name], given.repeats) for name in ("A", "B", "R")}
     for name, one in found.items():

@@ -1,9 +1,9 @@
-"""Rounds of a large model: seconds, processor time, and what lies on the disk.
+"""Rounds of a large model: seconds, processor time and disk usage.
 
     python -m benchmarks.large_models.run --hidden 4200 --clients 24 --workers 2
 
-The coordinator's processor time is what checking, adding up and publishing cost it. "slots" is
-what the workers' results occupy, "written" what all processes wrote to disks.
+The coordinator's processor time is the cost of checking, summing and publishing. "slots" is the
+space of the workers' results, "written" what all processes wrote to disks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mmfl.engines import LocalEngine
 
 
 def experiment(given: argparse.Namespace) -> Experiment:
-    """A dense network with two hidden layers on made-up images; a few steps a turn."""
+    """A dense network with two hidden layers on synthetic images; a few steps per turn."""
     return Experiment.from_dict(
         {
             "rounds": given.rounds,
@@ -48,7 +48,7 @@ def experiment(given: argparse.Namespace) -> Experiment:
 
 
 def processor_time(pid: str) -> float:
-    """Seconds that a process has computed, the kernel's for it included."""
+    """Processor seconds of a process, in user and kernel mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -59,7 +59,7 @@ def measure_reserved(fd: int) -> float:
 
 
 def measure_written(pid: str) -> float:
-    """Megabytes that a process has caused to be written to disks."""
+    """Megabytes that a process has written to disks."""
     lines = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     return int(lines["write_bytes"]) / 1e6
 

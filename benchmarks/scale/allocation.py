@@ -1,8 +1,8 @@
-"""Who trains what, for a million active clients and ten tasks: seconds of each rule.
+"""Allocate a million active clients to ten tasks: seconds of each rule.
 
     python -m benchmarks.scale.allocation --clients 1000000
 
-"all": everybody may train everything. "any": each client may train each task by a coin's toss, so
+"all": every client may train every task. "any": a coin toss decides for each client and task, so
 that nearly all 1,024 sets of tasks occur.
 """
 
@@ -94,7 +94,7 @@ def main() -> None:
         for name, act in todo.items():
             start = time.perf_counter()
             act()
-            if repeat:  # the first is for warming up
+            if repeat:  # the first call warms up
                 seconds[name].append(time.perf_counter() - start)
     print(json.dumps(seconds))
 

@@ -1,9 +1,9 @@
-"""Some rounds over a crowd of clients, of which a thousand are active in each: time and memory.
+"""Some rounds with a crowd of clients, a thousand of them active per round: time and memory.
 
     python -m benchmarks.scale.crowd_rounds local 1000000
 
-With "mock" clients train in no time, and what is left is the coordinator's own work. With "judged",
-a hundred clients of each task are also asked for its score.
+With "mock", clients train in no time, so only the coordinator's own work is left. With "judged", a
+hundred clients of each task are also asked for its score.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DELTA = {"w": np.ones(16, np.float32)}
 
 
 def experiment(kind: str, clients: int, active: int, rounds: int) -> Experiment:
-    """Small models on small made-up data, so that a turn is short."""
+    """Small models on small synthetic data, so that a turn is short."""
     task = {
         "dataset": {"kind": "synthetic", "classes": 4, "shape": [16], "train": 2000, "test": 200},
         "model": {"kind": "mlp", "hidden": [16]},
@@ -66,7 +66,7 @@ def engine_of(kind: str, todo: Experiment) -> Engine:
 
 
 def peak(process: str) -> float:
-    """The most memory that a process has had so far, in MiB."""
+    """The peak memory of a process so far, in MiB."""
     return _status(process, "VmHWM") / 1024
 
 
@@ -76,7 +76,7 @@ def workers() -> list[str]:
     for path in Path("/proc").glob("[0-9]*"):
         try:
             found += [path.name] if _status(path.name, "PPid") == mine else []
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended in the meantime
             continue
     return found
 

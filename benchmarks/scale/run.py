@@ -1,13 +1,13 @@
-"""A hundred times as many clients, as many active ones: does a round cost the same?
+"""A hundred times as many clients, equally many active: does a round cost the same?
 
     make bench-scale
 
-Each measurement is a separate process. Interleaved: in every repeat each crowd takes a turn, the
-small and the large one next to each other and in changing order; a ratio is taken within a repeat,
-so that a slow minute of the machine hits both sides of it. A run's time is its median round, the
-first one left out. Memory is the peak of the coordinator, and of its workers added up.
+Each measurement is a separate process. In every repeat the small and the large crowd run one after
+the other, in changing order, and ratios are taken within a repeat, so that a slow minute of the
+machine affects both. A run's time is that of its median round, without the first one. Memory is the
+sum of the peaks of the coordinator and its workers.
 
-Then the time of an allocation, for a million active clients and ten tasks.
+Then it measures the time to allocate a million active clients to ten tasks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEASURES: dict[str, Callable[[Found], float]] = {
 
 
 def crowds(few: int, many: int, repeats: int, rounds: int, active: int) -> Found:
-    """By kind of engine: each crowd's measures, and the many's as multiples of the few's."""
+    """By kind of engine: the measurements of each crowd, and the ratios of large to small."""
     runs: dict[tuple[str, int], list[Found]] = {(k, n): [] for k in KINDS for n in (few, many)}
     options = ("--rounds", str(rounds), "--active", str(active))
     for repeat in range(repeats):
@@ -65,7 +65,7 @@ def crowds(few: int, many: int, repeats: int, rounds: int, active: int) -> Found
 
 
 def allocation(clients: int, tasks: int, repeats: int) -> Found:
-    """By rule: seconds."""
+    """Seconds by rule."""
     options = ("--clients", str(clients), "--tasks", str(tasks), "--repeats", "3")
     seconds: dict[str, list[float]] = {}
     for _ in range(repeats):

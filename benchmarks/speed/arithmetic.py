@@ -1,10 +1,10 @@
-"""The hardware's limit: what a workload's products cost, and what the cores can multiply.
+"""The limit of the hardware: the operations of a workload, and how many the cores can do.
 
     python -m benchmarks.speed.arithmetic A --processes 2
 
 Counts the multiplications and additions that the convolutions and matrix products of a training
 step need (forwards and backwards, done directly), and measures how many of them the same number of
-single-threaded processes do a second in large float32 matrix products, the best case there is.
+single-threaded processes do per second in large float32 matrix products, the best case.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def per_sample(workload: Workload) -> float:
 
 
 def multiply() -> None:
-    """One process: says how many operations a second it did."""
+    """One process: prints how many operations it did per second."""
     import torch
 
     torch.set_num_threads(1)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.speed.bare A --processes 2 --rounds 3 --precision float32
 
-A process is one core's share of a round: it sets the weights, trains on a client's examples, and
-goes on to the next client. Nothing is checked, summed or sent. The fastest of the ways in which one
-would write such a loop counts (memory layout; for small models one flat vector of weights).
+A process does one core's share of a round: it sets the weights, trains on a client's examples, and
+continues with the next client. Nothing is checked, summed or sent. The fastest usual way to write
+such a loop counts (memory layout; for small models one flat vector of weights).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def batches(workload: Workload, k: int) -> Any:
 
 
 def one(workload: Workload, variant: str, precision: str, rounds: int, share: range) -> None:
-    """A process: says that it is ready, waits for each go, says how long the round took."""
+    """One process: says that it is ready, waits for each signal, prints how long the round took."""
     client = client_of(workload, variant, precision)
     for k in share[:2]:
         client(k)
@@ -104,7 +104,7 @@ def one(workload: Workload, variant: str, precision: str, rounds: int, share: ra
 def measure(
     workload: Workload, variant: str, precision: str, rounds: int, processes: int
 ) -> list[float]:
-    """Seconds of each round: as long as the slowest process takes."""
+    """Seconds of each round: those of the slowest process."""
     options = ["--variant", variant, "--precision", precision, "--rounds", str(rounds)]
     options += ["--processes", str(processes), "--clients", str(workload.clients), "--share"]
     me, pipe = module("benchmarks.speed.bare", workload.name, *options), subprocess.PIPE

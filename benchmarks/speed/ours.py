@@ -1,8 +1,8 @@
-"""The real round loop on a workload, rounds stored.
+"""The real round loop on a workload; rounds are stored.
 
     python -m benchmarks.speed.ours A --workers 2 --rounds 4 --precision float32
 
-Each client's update is formed, checked and aggregated; a lost one ends the measurement.
+Each client's update is formed, checked and aggregated. A lost update ends the measurement.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def experiment(workload: Workload, data: Path, given: argparse.Namespace) -> Experiment:
-    """The workload as an experiment; the test split is measured once, at the end."""
+    """The workload as an experiment; the test split is evaluated once, at the end."""
     return Experiment.from_dict(
         {
             "rounds": given.rounds,

@@ -1,10 +1,10 @@
-"""Us, Flower, pfl and bare PyTorch loops on the same work, side by side.
+"""mmfl, Flower, pfl and bare PyTorch loops on the same work.
 
     make bench-speed
 
 Every repeat runs all contenders one after the other, each in its own processes, in an order that
-moves on from repeat to repeat; a ratio is taken within a repeat, so that a slow minute of the
-machine hits both sides of it. Reported: medians over the repeats, lowest and highest.
+rotates from repeat to repeat. Ratios are taken within a repeat, so that a slow minute of the
+machine affects both sides. The report has the medians over the repeats, the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Contender:
     """One framework on one workload.
 
     Attributes:
-        name: As in the tables.
-        workload: Its letter.
-        script: In this folder, without its ending.
-        options: Of the script.
-        rounds: To run; the first is not measured.
-        peer: Whether it lives in the peers' environment.
+        name: The name in the tables.
+        workload: The workload's letter.
+        script: The script in this folder, without its suffix.
+        options: The options of the script.
+        rounds: The number of rounds; the first is not measured.
+        peer: Whether it runs in the peers' environment.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Contender:
     peer: bool = False
 
     def run(self, peers: str, data: Path) -> Found:
-        """Run it; its last line is JSON."""
+        """Run it and parse its last line, which is JSON."""
         options = [self.workload, "--rounds", str(self.rounds), *self.options]
         environment = os.environ | {"MMFL_BENCH_DATA": str(data)}
         if not self.peer:
@@ -63,8 +63,8 @@ class Contender:
 
 
 def contenders(workload: str, rounds: int) -> list[Contender]:
-    """Who is measured on a workload."""
-    many = {"A": rounds, "B": 25 * rounds, "R": rounds}[workload]  # of B 15 take a second
+    """The contenders on a workload."""
+    many = {"A": rounds, "B": 25 * rounds, "R": rounds}[workload]  # 15 rounds of B take a second
     ours, bare, pfl = ("ours",), ("bare",), ("pfl_sim",)
     found = [
         Contender("mmfl", workload, *ours, rounds=many),
@@ -85,13 +85,13 @@ def contenders(workload: str, rounds: int) -> list[Contender]:
 
 
 def rate(found: Found) -> float:
-    """What a framework did in a second: its median round."""
+    """What a framework did per second in its median round."""
     per = "clients" if found["workload"] == "B" else "samples"
     return float(found[per] / statistics.median(found["rounds"]))
 
 
 def measure_all(workload: str, args: argparse.Namespace, data: Path) -> Found:
-    """All contenders on a workload, repeat after repeat."""
+    """Measure all contenders on a workload, repeat after repeat."""
     todo = contenders(workload, args.rounds)
     rows: dict[str, list[Found]] = {contender.name: [] for contender in todo}
     for repeat in range(args.repeats):

@@ -1,7 +1,8 @@
-"""What is measured: the same models, examples and clients for us, for the peers, and bare.
+"""The workloads: the same models, examples and clients for mmfl, the peers and the bare loops.
 
-Runs in our environment and in the peers' (torch and NumPy, no mmfl). Examples are random: the speed
-of training does not depend on what the pictures show. ("F" is measured on mmfl's embedded digits.)
+This runs in our environment and in the peers' (torch and NumPy, no mmfl). Examples are random: the
+speed of training does not depend on what the images show. ("F" is measured on mmfl's embedded
+digits.)
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ __all__ = ["WORKLOADS", "Workload"]
 
 @dataclass(frozen=True)
 class Workload:
-    """One model, trained by several clients a round, each on its own examples.
+    """One model, trained by several clients per round, each on its own examples.
 
     Attributes:
-        name: "A", "B", "R", or "F": a small first round, to see how long it takes to get there.
+        name: "A", "B", "R", or "F": the time to the end of a small first round.
         model: "cnn", "mlp" or "resnet".
-        shape: Of an example: channels, height, width.
-        clients: That train in a round.
-        examples: Of each client.
-        epochs: Passes over them.
-        batch_size: Of SGD.
-        classes: Of the labels.
-        lr: Of plain SGD.
-        real: Whether examples are real ones, from the npz file that MMFL_BENCH_DATA names.
+        shape: The shape of an example: channels, height, width.
+        clients: The number of clients that train in a round.
+        examples: The number of examples of each client.
+        epochs: The number of passes over them.
+        batch_size: The batch size of SGD.
+        classes: The number of classes.
+        lr: The learning rate of plain SGD.
+        real: Whether examples are real, from the npz file that MMFL_BENCH_DATA names.
     """
 
     name: str
@@ -91,7 +92,7 @@ class Workload:
 
 
 def _resnet(depth: int, classes: int) -> nn.Module:
-    """Pre-activation ResNet of width 16 and one block a stage, batch norm without running means."""
+    """Pre-activation ResNet: width 16, one block per stage, batch norm without running means."""
     import torch
     from torch import nn
 

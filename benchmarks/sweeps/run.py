@@ -1,9 +1,10 @@
-"""Do several runs at once fill the cores? `mmfl compare` with one run at a time and with `auto`.
+"""Do several runs at once fill the cores? `mmfl compare` with `--jobs 1` and `--jobs auto`.
 
     make bench-sweeps
 
-"first run": the experiment of `make run`, 3 clients a round, 6 runs. "small": 2 clients a round, a
-few steps of a small dense network each, 24 runs. Results are the same bits; only time differs.
+"first run": the experiment of `make run`, 3 clients per round, 6 runs. "small": 2 clients per
+round, a few steps of a small dense network each, 24 runs. Results are bit-identical; only the time
+differs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SEEDS = {"first run": "0-1", "small": "0-7"}
 
 
 def measure(config: Path, seeds: str, jobs: str, out: Path) -> tuple[float, float]:
-    """Seconds of the whole command, and how many cores it used on the average."""
+    """Seconds of the whole command, and how many cores it used on average."""
     command = [
         str(Path(sys.executable).with_name("mmfl")),
         "compare",

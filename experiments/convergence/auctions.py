@@ -1,7 +1,7 @@
 """The theorem "Convergence with Auctions", from budgets that recruit nobody to all users.
 
-Two tasks, four users, the bid models of Experiment 5. As kind to the theorem as can be: all hold
-equally much, L = mu, one local step, and a start far from where the clients' optima are.
+Two tasks, four users, the bid models of Experiment 5. The setting favours the theorem: all users
+hold the same amount of data, L = mu, one local step, and a start far from the clients' optima.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LAWS: dict[str, Distribution] = {
     "dear": IncreasingLinear(),
 }
 NAMES = {"budget_fair": "Budget-Fair", "max_min_fair": "Max-Min Fair"}
-MORE = range(1_000, 3_000)  # seeds of auctions after which nothing is trained
+MORE = range(1_000, 3_000)  # seeds of auctions without training
 
 Found = dict[str, dict[str, RecruitedTrajectory]]
 
@@ -58,14 +58,14 @@ def problem(name: str) -> Quadratic:
 
 
 def mechanism(kind: str, budget: float) -> Mechanism:
-    """One of those whose chance to recruit nobody is known exactly."""
+    """A mechanism whose chance of recruiting nobody is known exactly."""
     if kind == "budget_fair":
         return BudgetFair(budget=budget)
     return MaxMinFair(budget=budget, fractional=False)
 
 
 def grid(T: int = 400) -> dict[str, AuctionSetting]:
-    """All settings by name, the poorest first."""
+    """All settings by name, the smallest budget first."""
     setting = Setting(tasks={name: problem(name) for name in LAWS}, batch_size=1, T=T)
     return {
         f"{NAMES[kind]}, budget {budget:g}": AuctionSetting(
@@ -78,10 +78,10 @@ def grid(T: int = 400) -> dict[str, AuctionSetting]:
 
 
 def run(settings: Mapping[str, AuctionSetting], seeds: Sequence[int], workers: int) -> Found:
-    """All settings, all seeds; several runs at a time.
+    """Run all settings and seeds, several runs at a time.
 
-    A run depends on its seed and on who won what, and not on what recruited them. So runs that have
-    both in common are the same to the bit, and one of them is enough.
+    A run depends on its seed and on who won what, but not on how they were recruited. Runs that
+    have both in common are bit-identical, so only one of them is needed.
     """
     needed: dict[tuple[str, int], str] = {}
     different: dict[str, tuple[AuctionSetting, int]] = {}
@@ -122,7 +122,7 @@ def find_limit(setting: AuctionSetting, task: str, winners: Mapping[str, Sequenc
 
 
 def describe(setting: AuctionSetting, courses: Mapping[str, RecruitedTrajectory]) -> dict[str, Any]:
-    """What is written down of a setting."""
+    """The results of a setting, as plain data."""
     auctions = [setting.hold_auction(seed) for seed in MORE]
     runs = zip(*(course.runs for course in courses.values()), strict=True)
     winners = [dict(zip(courses, (one.winners for one in run), strict=True)) for run in runs]
@@ -217,7 +217,7 @@ def verdicts(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def make_panels(data: Mapping[str, Any]) -> list[BudgetPanel]:
-    """A mechanism and a task each: errors and bounds at T over the budget."""
+    """One panel per mechanism and task: errors and bounds at T over the budget."""
     panels = []
     for kind in NAMES.values():
         for task in LAWS:

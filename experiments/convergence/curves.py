@@ -1,4 +1,4 @@
-"""What the tables of this experiment share: curves, and how far they are below their bounds."""
+"""Shared code of the tables: curves, and how far they are below their bounds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Points = tuple[tuple[float, ...], ...]
 
 
 def points(rows: npt.NDArray[np.float64]) -> Points:
-    """A client's examples as a problem takes them."""
+    """A client's examples in the form that a problem takes."""
     return tuple(map(tuple, rows.tolist()))
 
 
 def find_worst(measured: Sample, bound: npt.NDArray[Any]) -> dict[str, float]:
-    """The largest quotient, the round after which it was, and how many standard errors above 1."""
+    """The largest quotient, its round, and how many standard errors it is above 1."""
     if len(bound) < 2:
         return {"quotient": 0.0, "t": 0, "standard_errors": 0.0}
     mean, error = measured.mean[1:], measured.standard_error[1:]
@@ -37,7 +37,7 @@ def find_worst(measured: Sample, bound: npt.NDArray[Any]) -> dict[str, float]:
 
 
 def pick_points(measured: Sample, bounds: Mapping[str, npt.NDArray[Any]]) -> dict[str, list[float]]:
-    """Curves at some 30 times, equally far apart on a logarithmic axis, to five digits."""
+    """Curves at about 30 times, equally spaced on a logarithmic axis, to five digits."""
     T = len(measured.mean) - 1
     t = np.unique(np.geomspace(1, max(T, 1), 36).round().astype(int))
     t = t[t <= T]

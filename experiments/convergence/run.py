@@ -1,4 +1,4 @@
-"""The convergence bounds, compared with what they bound: tables in results/, and pictures.
+"""Compare the convergence bounds with measured errors: tables in results/, and figures.
 
     make experiment-convergence
     make experiment-convergence ARGS="--only auctions --seeds 0-29"
@@ -59,7 +59,7 @@ ALPHAS = (1.0, 2.0, 5.0)
 EQUAL, UNEQUAL = (3,) * 5, (2, 3, 5, 8, 12)
 MORE, UNEQUAL_MORE = (12,) * 5, (4, 6, 10, 16, 24)
 WHOLE = 1 << 20  # a batch is the whole shard
-REPEATED = {"alone": 10}  # this many times the seeds, where there is nothing but noise
+REPEATED = {"alone": 10}  # this many times as many seeds, where there is only noise
 
 
 def on_a_line(a: float, start: float, curvature: float) -> Quadratic:
@@ -68,14 +68,14 @@ def on_a_line(a: float, start: float, curvature: float) -> Quadratic:
 
 
 def quadratic(name: str, sizes: Sequence[int], spread: float) -> Quadratic:
-    """Each client's points around its own centre; the start is away from the optimum."""
+    """Each client's points lie around its own centre; the start is away from the optimum."""
     rng = stream(0, "laboratory", name)
     clients = tuple(points(rng.normal(rng.normal(size=3), spread, size=(n, 3))) for n in sizes)
     return Quadratic(clients=clients, start=(2.0, -2.0, 2.0), curvature=(1.0, 0.5, 0.25))
 
 
 def logistic(name: str, sizes: Sequence[int], strength: float) -> Logistic:
-    """Each client's labels follow its own rule, the more strictly the greater `strength`."""
+    """Each client's labels follow its own rule; a larger `strength` leaves less noise."""
     rng = stream(0, "laboratory", name)
     common, clients = rng.normal(size=4), []
     for n in sizes:
@@ -86,12 +86,12 @@ def logistic(name: str, sizes: Sequence[int], strength: float) -> Logistic:
 
 
 def quadratics(sizes: Sequence[int]) -> dict[str, Problem]:
-    """Two tasks: the second has the larger losses, also at its optimum."""
+    """Two tasks: the second has larger losses, even at its optimum."""
     return {"mild": quadratic("mild", sizes, 1.0), "wild": quadratic("wild", sizes, 1.3)}
 
 
 def logistics(sizes: Sequence[int]) -> dict[str, Problem]:
-    """Two tasks: the second can be learnt less well."""
+    """Two tasks: the second is harder to learn."""
     return {"clear": logistic("clear", sizes, 3.0), "vague": logistic("vague", sizes, 0.5)}
 
 
@@ -119,7 +119,7 @@ def grid() -> dict[str, Setting]:
 
 
 def special() -> dict[str, Setting]:
-    """Made to break something."""
+    """Settings designed to break a bound."""
     steep = on_a_line(1e-3, start=0.0, curvature=1000.0)
     alike = dataclasses.replace(steep, clients=steep.clients * 5)
     poor = on_a_line(2.0**0.5, start=1.0, curvature=1.0)
@@ -138,7 +138,7 @@ Found = dict[str, dict[str, Trajectory]]
 
 
 def run(settings: Mapping[str, Setting], seeds: Sequence[int], workers: int) -> Found:
-    """All settings, all seeds; several runs at a time."""
+    """Run all settings and seeds, several runs at a time."""
     found: Found = {}
     with ProcessPoolExecutor(workers) as pool:
         for name, setting in settings.items():
@@ -158,7 +158,7 @@ def drift(course: Trajectory) -> float:
 
 
 def numbers(setting: Setting, task: str, course: Trajectory) -> dict[str, Any]:
-    """What is written down of a task."""
+    """The results of a task, as plain data."""
     bounds = {
         "corrected": course.corrected,
         "theorem_by_rounds": course.recursion,
@@ -229,7 +229,7 @@ def table(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def verdicts(data: Mapping[str, Any]) -> Iterator[str]:
-    """How often each bound lies below what was measured, and where."""
+    """How often each bound is below the measured value, and where."""
     yield "| measured / bound | holds | largest quotient | where it is above 1 |"
     yield "|---|---:|---:|---|"
     tasks = list(_each(data))
@@ -258,7 +258,7 @@ NAMES = {
 
 
 def make_panels(data: Mapping[str, Any]) -> list[Panel]:
-    """Two tasks by alpha, and three settings that break something."""
+    """Panels: two tasks by alpha, and three settings that break a bound."""
     panels = []
     for family, task, clients, steps in (
         ("quadratic, unequal, tau 5", "wild", "5 unequal clients", "5 full steps"),
@@ -288,7 +288,7 @@ def _panel(one: Mapping[str, Any], what: str, title: str, told: str, **rest: Any
 
 
 def measure_bounds(given: argparse.Namespace) -> None:
-    """Run the grid; write the numbers, the tables and the picture."""
+    """Run the grid; write the numbers, the tables and the figure."""
     settings, seeds = grid(), read_seeds(given.seeds)
     if given.quick:
         settings = {
@@ -309,7 +309,7 @@ def measure_bounds(given: argparse.Namespace) -> None:
 
 
 def measure_auctions(given: argparse.Namespace) -> None:
-    """Run the settings that recruit; write the numbers, the table and the picture."""
+    """Run the settings with an auction; write the numbers, the table and the figure."""
     seeds = read_seeds(given.seeds)
     settings = auctions.grid(T=5) if given.quick else auctions.grid()
     found = auctions.run(settings, seeds, given.workers)
@@ -336,7 +336,7 @@ def write_results(
     data: Mapping[str, Any],
     parts: Mapping[str, Iterable[str]],
 ) -> None:
-    """All numbers as JSON and the tables as Markdown, with how and where they were measured."""
+    """Write all numbers as JSON and the tables as Markdown, with the command, date and machine."""
     made = environment_now()
     minutes = round((read_processor_seconds() - given.before) / 60, 1)
     date, where = date_and_machine(made).split(", ", 1)
@@ -360,13 +360,13 @@ def write_results(
 
 
 def read_processor_seconds() -> float:
-    """What this process and its children have used."""
+    """Processor seconds that this process and its children have used."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def main() -> None:
-    """Run what is asked for; by default both parts."""
+    """Run the requested part; by default both."""
     parts = {"bounds": measure_bounds, "auctions": measure_auctions}
     wanted = arguments(__doc__, __file__)
     wanted.add_argument("--only", choices=parts, help="one part; by default both")

@@ -1,10 +1,10 @@
-"""Experiment 5 of the paper: its auctions, figures, tables, and which claims hold.
+"""Experiment 5 of the paper: its auctions, figures and tables, and which of its claims hold.
 
     make experiment-exp5
     python -m experiments.exp5.run [--runs FOLDER] [--out FOLDER]
 
-Runs `mmfl auction compare` on the two markets next to this file, reads what it wrote, runs the
-wider grids that the claims need, and writes into results/. About a minute.
+Runs `mmfl auction compare` on the two markets next to this file, reads the results, runs the
+larger grids that the claims need, and writes to results/. It takes about a minute.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def table(five: Outcomes, twenty: Outcomes, spec: bool) -> list[str]:
 
 
 def compare_with_spec(twenty: Outcomes) -> str:
-    """How far the specification's means of five seeds are from ours, in standard errors."""
+    """How far the specification's means over five seeds are from ours, in standard errors."""
     scores = []
     for budget, line in SPEC.items():
         for name, cell in zip(ORDER, line.split(), strict=True):
@@ -155,7 +155,7 @@ def compare_with_spec(twenty: Outcomes) -> str:
 
 
 def cells_won(found: Contest | Outcomes, quantity: str, other: str, low: bool) -> int:
-    """In how many budgets our mean is at most (`low`) or at least the other's."""
+    """For how many budgets our mean is at most (`low`) or at least the other's."""
     sign = 1 if low else -1
     return sum(
         sign * found.mean(OURS, b, quantity) <= sign * found.mean(other, b, quantity) + 1e-9
@@ -164,7 +164,7 @@ def cells_won(found: Contest | Outcomes, quantity: str, other: str, low: bool) -
 
 
 def lowest_by_seed(runs: Outcomes) -> int:
-    """In how many single auctions our difference is the lowest."""
+    """In how many individual auctions our difference is the lowest."""
     count = 0
     for b in runs.budgets:
         others = zip(*(runs.values(name, b, "difference") for name in OTHERS), strict=True)
@@ -186,7 +186,7 @@ def runs_of(budgets: list[float]) -> str:
 
 
 def claim_b(name: str, runs: Outcomes) -> list[str]:
-    """Where our min take-up is above the others', mechanism by mechanism."""
+    """Where our min take-up is above that of each other mechanism."""
     lines = []
     for other in OTHERS:
         above = [
@@ -232,7 +232,7 @@ def grid() -> tuple[list[str], dict[str, int], list[str]]:
 
 
 def growth() -> list[str]:
-    """Where the difference of Greedy and Budget-Fair is largest, and what it is at some budgets."""
+    """Where the difference of Greedy and Budget-Fair is largest, and its value at some budgets."""
     lines = []
     rules = {name: BUDGETED[name] for name in ("greedy_within_budget", "budget_fair")}
     for key, (mean, sd) in (("mu05", (0.5, 0.2)), ("mu02", (0.2, 0.1))):
@@ -249,9 +249,10 @@ def growth() -> list[str]:
 def large_n(clients: int = 4000) -> list[str]:
     """The rule Q1(tau) <= Q2(tau) / 3 against simulated auctions with many clients.
 
-    Greedy's share tau of task 2 fulfils B / 2 = N * integral of Q2 up to tau, which for the linear
-    density is 2/3 tau Q2(tau) N; ours reaches tau iff tau (Q1 + Q2) N <= B. So the rule says who
-    has more clients for task 2, which is the min take-up only where Greedy has fewer for task 2.
+    Greedy's share tau of task 2 satisfies B / 2 = N * integral of Q2 up to tau, which for the
+    linear density is 2/3 tau Q2(tau) N; ours reaches tau iff tau (Q1 + Q2) N <= B. So the rule says
+    who has more clients for task 2, which is the min take-up only where Greedy has fewer for task
+    2.
     """
     tally = {True: [0, 0, 0], False: [0, 0, 0]}  # task 2 is the smaller: cases, we win, rule right
     wrong = []
@@ -291,7 +292,7 @@ Runs = dict[tuple[str, int], Outcomes]
 
 
 def compare(key: str, seeds: int, folder: Path, out: Path) -> Outcomes:
-    """The auctions of one market with this many seeds: `mmfl auction compare`, and its figure."""
+    """Run `mmfl auction compare` on one market with this many seeds, and draw its figure."""
     stored = folder / f"{key}-{seeds}.json"
     file, figure = (os.path.relpath(p, HOUSE) for p in (stored, out / f"{key}-{seeds}.png"))
     market = f"experiments/exp5/exp5-{key}.toml"
@@ -303,7 +304,7 @@ def compare(key: str, seeds: int, folder: Path, out: Path) -> Outcomes:
 
 
 def write_takeup(runs: Runs, made: dict[str, str], out: Path) -> None:
-    """table.md, and take-up by seed as JSON."""
+    """Write table.md, and take-up by seed as JSON."""
     text = ["# Experiment 5: take-up", "", f"{made['date']}, {made['hardware']}. Commands:", ""]
     text += [f"    {found.data['command']}" for found in runs.values()]
     text += ["", "Cells: min take-up / difference, means over seeds.", ""]
@@ -318,7 +319,7 @@ def write_takeup(runs: Runs, made: dict[str, str], out: Path) -> None:
 
 
 def write_claims(runs: Runs, made: dict[str, str], out: Path) -> None:
-    """claims.md: in how many cells each claim holds."""
+    """Write claims.md: in how many cells each claim holds."""
     lines, sums, lower = grid()
     n = len(MEANS) * len(SDS) * 60
     text = ["# Experiment 5: which claims hold", "", f"{made['date']}, {made['hardware']}; "]
@@ -355,7 +356,7 @@ def write_claims(runs: Runs, made: dict[str, str], out: Path) -> None:
 
 
 def main() -> None:
-    """Run the auctions, and write everything about them."""
+    """Run the auctions, and write all results."""
     parser = arguments(__doc__, __file__)
     parser.add_argument("--runs", type=Path, default=Path("runs/exp5"))
     given = parser.parse_args()

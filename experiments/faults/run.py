@@ -6,8 +6,8 @@
 
 `dropouts`: faults.toml as it is (30% dropouts, and stragglers against a deadline) and
 the same without faults, for three allocation rules. `attacks`: one client in five sends its updates
-for one model the other way round and too large, for five aggregators; turns are those that the
-allocator gave, whatever their outcome.
+for one model reversed and enlarged, for five aggregators; turns are counted as the allocator gave
+them, whatever their outcome.
 
 Each writes NAME.md and NAME.json. Finished runs are kept in the folder of runs.
 """
@@ -46,15 +46,15 @@ ATTACKED, EVERY, FACTOR = "fashion", 5, 3.0
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What a run's directory tells besides its curves.
+    """What a run directory says besides the curves.
 
     Attributes:
-        curves: With the turns that each task was given, not only those that were accepted.
-        lost: From task to turns from which nothing arrived in time.
+        curves: With the turns that each task was given, not only the accepted ones.
+        lost: By task: turns from which nothing arrived in time.
         longest: The longest round in virtual seconds; None without speeds.
-        faults: From kind to how often it was injected, lost, refused, accepted.
-        refused: From task to turns of clients that do not misbehave which the checks refused: from
-            weights that are spoilt, honest training may diverge.
+        faults: By kind: how often it was injected, lost, refused and accepted.
+        refused: By task: turns of honest clients that the checks refused. Honest training may
+            diverge from damaged weights.
     """
 
     curves: Curves
@@ -88,7 +88,7 @@ Found = dict[str, dict[int, Told]]
 
 
 def dropouts(base: Experiment) -> dict[str, Experiment]:
-    """Each rule without and with the faults of the file."""
+    """Each allocation rule, without and with the faults in the file."""
     found: dict[str, Experiment] = {}
     for rule in RULES:
         failing = replace(base, allocator=ALLOCATORS.parse(rule))
@@ -97,7 +97,7 @@ def dropouts(base: Experiment) -> dict[str, Experiment]:
 
 
 def attacks(base: Experiment) -> dict[str, Experiment]:
-    """Each aggregator without and with the attack."""
+    """Each aggregator, without and with the attack."""
     flipped = Misbehaving(
         does=SignFlipped(FACTOR),
         ids=tuple(range(0, base.clients.count, EVERY)),
@@ -118,7 +118,7 @@ def turns_at(variant: Variant, task: str) -> Quantity:
 
 
 def pairs(variants: Sequence[Variant]) -> Iterator[tuple[Variant, Variant]]:
-    """Each variant without faults, and the same with them."""
+    """Each variant without faults, paired with the same variant with faults."""
     return zip(variants[::2], variants[1::2], strict=True)
 
 
@@ -219,7 +219,7 @@ def main() -> None:
 
 
 def compare(study: str, base: Experiment, seeds: str, folder: Path, out: Path) -> None:
-    """Do one study, and write its tables."""
+    """Run one study, and write its tables."""
     title, variants_of, about = STUDIES[study]
     comparison = Comparison(variants_of(base), read_seeds(seeds), folder)
     results = run_missing(comparison)

@@ -1,17 +1,17 @@
-"""Measure who gains by lying under which auction: the tables in results/.
+"""Measure who gains by lying in each auction: the tables in results/.
 
     make experiment-manipulability
     python -m experiments.manipulability.run [--out FOLDER] [--workers 2] [--seed 0] [--quick]
 
 Columns of the first table are markets, rows are mechanisms. In the small markets costs are uniform
 on [0, 1] and the budget is uniform between .05 and .25 for each client and task, a tenth to a half
-of what all clients ask on average; with such budgets between 1 and nearly N clients a task can be
-had. Costs are drawn in units of the budget (all mechanisms are scale free). The last column is
-Experiment 5 of the paper with B = 29, of which 8 clients an instance are looked at.
+of what all clients ask for on average; such budgets recruit between 1 and nearly N clients per
+task. Costs are drawn in units of the budget (all mechanisms are scale free). The last column is
+Experiment 5 of the paper with B = 29, where 8 clients per instance are examined.
 
-A row more has what winners gain under Max-Min Fair with critical payments and no fractions by its
-formula, theta_s - price_s, over many more instances and all clients. The last tables are about
-clients who know nothing of each other's bids: blind mark-ups.
+An additional row has what winners gain under Max-Min Fair with critical payments and without
+fractions, by the formula theta_s - price_s, over many more instances and all clients. The last
+tables are about clients that do not know each other's bids: blind mark-ups.
 
 It writes table.md and table.json, the same for any number of workers.
 """
@@ -72,7 +72,7 @@ def experiment_5(rng: Stream) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A market, how often it is drawn, and how many clients are looked at each time."""
+    """A market, how often it is drawn, and how many clients are examined each time."""
 
     name: str
     sampler: Callable[[Stream], Any]
@@ -81,7 +81,7 @@ class Column:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """How often and at how many clients to look, as the library takes it."""
+        """How many instances and clients to examine, as arguments for the library."""
         return {"instances": self.instances, "users": self.users}
 
 
@@ -97,7 +97,7 @@ BLIND = (
     Column("Exp5 N=100 B=29", experiment_5, 30),
 )
 
-# Section 11 of the specification, word for word: pairs, instances, gain.
+# Section 11 of the specification, verbatim: pairs, instances, gain.
 SPECIFIED = {
     "Budget-Fair critical": ("0", "0", "0", "0", "0"),
     "Budget-Fair share": ("4.0%, 30%, all under", "1.8%, 26%", "2.3%, 44%", "2.1%, 18%", ".2%, 3%"),
@@ -121,7 +121,7 @@ SPECIFIED = {
 
 
 def measure_cell(job: tuple[str, Column, int]) -> Manipulability:
-    """One cell of the first table."""
+    """Measure one cell of the first table."""
     name, column, seed = job
     return manipulability(
         MECHANISMS[name], column.sampler, seed=seed, factors=(1.1,), **column.counts
@@ -129,13 +129,13 @@ def measure_cell(job: tuple[str, Column, int]) -> Manipulability:
 
 
 def measure_markups(job: tuple[str, Column, int]) -> MarkUps:
-    """One cell of the second table."""
+    """Measure one cell of the second table."""
     name, column, seed = job
     return mark_ups(MECHANISMS[name], column.sampler, seed=seed, **column.counts)
 
 
 def compute_by_formula(column: Column, seed: int) -> str:
-    """A cell of Max-Min critical int without a search: who wins a task gains theta_s - price_s."""
+    """A cell of Max-Min critical int without a search: a winner gains theta_s - price_s."""
     mechanism, pairs, touched = MaxMinFair(1.0, fractional=False), 0, 0
     gains: list[float] = []
     for number in range(FORMULA):
@@ -144,7 +144,7 @@ def compute_by_formula(column: Column, seed: int) -> str:
         T, before = len(outcome.winners[0]), len(gains)
         if T:
             last, following = costs.smallest(T), costs.smallest(T + 1)
-            prices = [float(price or 0.0) for price in outcome.price]  # known where somebody wins
+            prices = [float(price or 0.0) for price in outcome.price]  # None without a winner
             for price, own, after in zip(prices, last, following, strict=True):
                 theta = min(1.0 / T - sum(last) + own, after)
                 if theta - price > 1e-8 * max(prices):

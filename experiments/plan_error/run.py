@@ -3,11 +3,11 @@
     make experiment-plan_error
     python -m experiments.plan_error.run [--seeds 0-4] [--draws 50] [--runs FOLDER] [--out FOLDER]
 
-Two settings on embedded data: first_run.toml with alphas 1, 2, 3 and 5, and
-recruited.toml with the same alphas at budget 6 and with alpha 3 at budgets 3 and 12.
-Each is planned from the curves of its runs with alpha 1 (and budget 6) alone; the others are held
-out, and compared with what was planned for them. A third set of runs, with 3, 6 and 12 active
-clients and with its own seeds, tells how much more a round with more clients is worth (beta).
+Two settings on embedded data: first_run.toml with alphas 1, 2, 3 and 5, and recruited.toml with the
+same alphas at budget 6 and with alpha 3 at budgets 3 and 12. Each is planned only from the curves
+of its runs with alpha 1 (and budget 6); the other runs are held out and compared with the plan. A
+third set of runs, with 3, 6 and 12 active clients and with its own seeds, shows how much more a
+round with more clients is worth (beta).
 
 Writes plan_error.md and plan_error.json. Finished runs are kept in the folder of runs.
 """
@@ -50,7 +50,7 @@ CROWDS, CROWD_SEEDS = (0.075, 0.15, 0.3), (20, 21)
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment, the alphas and budgets that are run, and the one that is planned from."""
+    """An experiment, the alphas and budgets to run, and the cell that the plan is made from."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -58,7 +58,7 @@ class Study:
 
     @property
     def base(self) -> Experiment:
-        """The experiment as it is."""
+        """The experiment as its file describes it."""
         return Experiment.load(HOUSE / f"experiments/{self.name}/{self.name}.toml", sets=self.sets)
 
     def of(self, cell: Cell) -> Experiment:
@@ -78,7 +78,7 @@ STUDIES = (
 
 @dataclass(frozen=True)
 class Seen:
-    """One task in one run, in the words of a plan."""
+    """One task in one run, in the terms of a plan."""
 
     clients: float
     share: float
@@ -164,7 +164,7 @@ def _done(
 
 
 def plan_of(study: Study, runs: dict[int, Run], draws: int, beta: float | None = None) -> Plan:
-    """The plan of a study's cells from the runs of its first one, a budget at a time."""
+    """Plan a study's cells from the runs of its first cell, one budget at a time."""
     budgets = dict.fromkeys(budget for _, budget in study.cells)
     plans = [
         mmfl.plan(

@@ -1,4 +1,4 @@
-"""The tables of the plan error: what was planned, compared with what was measured."""
+"""The tables of the plan error: predictions compared with measurements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Cell = tuple[float, float | None]
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of the comparison: where a plan and where a run has it."""
+    """One quantity of the comparison: where a plan and a run have it."""
 
     key: str
     label: str
@@ -41,7 +41,7 @@ class Quantity:
     decimals: int
 
     def form(self, value: float) -> str:
-        """As a table has it."""
+        """Format a value for a table."""
         return "-" if math.isnan(value) else f"{value:.{self.decimals}f}"
 
 
@@ -69,10 +69,10 @@ class Compared:
 
     Attributes:
         cell: alpha and budget.
-        task: Its name.
-        planned: What the plan says.
-        runs: What each run did.
-        before: What the runs that were planned from did, on average.
+        task: The task's name.
+        planned: The predicted value.
+        runs: The value of each run.
+        before: The mean over the runs that the plan was made from.
     """
 
     cell: Cell
@@ -83,23 +83,23 @@ class Compared:
 
     @property
     def mean(self) -> float:
-        """Over runs; of rounds to a target the median, which may be never."""
+        """The mean over runs; for rounds to a target the median, which may be never."""
         return float(np.median(self.runs)) if math.inf in self.runs else float(np.mean(self.runs))
 
     @property
     def error(self) -> float:
-        """Planned minus measured."""
+        """The predicted value minus the measured one."""
         return self.planned - self.mean
 
     @property
     def noise(self) -> float:
-        """The standard error of what was measured."""
+        """The standard error of the measured value."""
         found = spread(self.runs)
         return found.sd / math.sqrt(found.n)
 
 
 def errors_of(rows: Sequence[Compared]) -> dict[str, Any]:
-    """The errors of a quantity; what is never reached by plan or runs is counted apart."""
+    """The errors of a quantity; targets that plan or runs never reach are counted separately."""
     sure = [r for r in rows if math.isfinite(r.error)]
     before = [abs(r.before - r.mean) for r in sure if math.isfinite(r.before)]
     return {
@@ -117,7 +117,7 @@ def errors_of(rows: Sequence[Compared]) -> dict[str, Any]:
 
 
 def within(result: Result) -> tuple[int, int]:
-    """How many runs reach a target within the range that was planned, and how many there are."""
+    """How many runs reach a target within the planned range, and how many there are."""
     inside = total = 0
     for cell, by_seed in result.runs.items():
         if cell == result.study.cells[0]:

@@ -1,4 +1,4 @@
-"""A workload on Flower's simulation engine, its own FedAvg and one Ray actor to a core.
+"""A workload on Flower's simulation engine, with its own FedAvg and one Ray actor per core.
 
 python benchmarks/speed/peers/flower.py A --rounds 4
 """
@@ -55,7 +55,7 @@ def main() -> None:
         before = workload.build().state_dict()
         strategy = FedAvg(
             fraction_evaluate=0.0,
-            min_train_nodes=workload.clients,  # the round may begin before all nodes are there
+            min_train_nodes=workload.clients,  # or it may begin before all are ready
             train_metrics_aggr_fn=replies,
         )
         result = strategy.start(

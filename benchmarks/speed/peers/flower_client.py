@@ -1,7 +1,7 @@
 """The client of `flower.py`.
 
-A separate module, so that Ray sends it to the actors by name: what is sent by value is read anew
-for every message, and forgets its caches.
+It is a separate module, so that Ray sends it to the actors by name. What is sent by value is loaded
+again for every message, without its caches.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ app = ClientApp()
 
 @functools.cache
 def _model(name: str, threads: int) -> nn.Module:
-    """The network, built once in an actor; every client overwrites its parameters."""
+    """The network, built once per actor; every client overwrites its parameters."""
     torch.set_num_threads(threads)
     return WORKLOADS[name].build()
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Epochs of plain SGD over the client's own examples, shuffled in each."""
+    """Train with plain SGD on the client's own examples, shuffled in each epoch."""
     config = message.content.config_records["config"]
     workload = WORKLOADS[cast(str, config["workload"])]
     model = _model(workload.name, cast(int, config["threads"]))

@@ -1,7 +1,7 @@
-"""What the scripts of the peers share: their arguments, their clocks and what they print.
+"""Shared code of the peers' scripts: arguments, clocks and output.
 
-A run has one first round, which pays for everything that is made once (imports, processes, caches),
-and then the rounds that are timed, each from the end of the round before to its own end.
+The first round of a run includes everything that is made once (imports, processes, caches). The
+other rounds are timed, each from the end of the previous round to its own end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Clock:
         self.ends: list[float] = []
 
     def round_ended(self) -> None:
-        """The new model is there."""
+        """Record the end of a round: the new model is ready."""
         self.ends.append(time.time())
 
     @property
@@ -75,22 +75,22 @@ def examples(name: str) -> tuple[Tensor, Tensor]:
 
 
 def norm(before: dict[str, Tensor], after: dict[str, Tensor]) -> float:
-    """Euclidean norm of how far the parameters moved."""
+    """Euclidean norm of the change of the parameters."""
     squares = [(after[key].double() - old.double()).square().sum() for key, old in before.items()]
     return float(torch.stack(squares).sum().sqrt())
 
 
 def peak_rss_mb() -> float | None:
-    """Peaks of resident memory, added over this process and all that descend from it, in MiB.
+    """The sum of the peaks of resident memory of this process and its descendants, in MiB.
 
-    A page that several processes share counts in each of them. None where there is no /proc.
+    A page that several processes share counts for each of them. None if there is no /proc.
     """
     peaks: dict[int, int] = {}
     parents: dict[int, int] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        except OSError:  # it ended meanwhile
+        except OSError:  # it ended in the meantime
             continue
         pid = int(lines["Pid"])
         parents[pid] = int(lines["PPid"])

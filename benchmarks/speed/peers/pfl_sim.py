@@ -1,4 +1,4 @@
-"""A workload on Apple's pfl: its simulated backend, federated averaging and a process to a core.
+"""A workload on Apple's pfl: its simulated backend, federated averaging, one process per core.
 
 python benchmarks/speed/peers/pfl_sim.py A --rounds 4
 """
@@ -22,7 +22,7 @@ from workloads import WORKLOADS, Workload
 def join(processes: int) -> list[subprocess.Popen[bytes]]:
     """Become the first of several pfl processes, and start the others with the same arguments.
 
-    pfl reads PFL_WORKER_RANK and PFL_WORKER_ADDRESSES when it is imported, so this comes before.
+    pfl reads PFL_WORKER_RANK and PFL_WORKER_ADDRESSES when it is imported, so this comes first.
     """
     if processes == 1 or "PFL_WORKER_RANK" in os.environ:
         return []
@@ -39,7 +39,7 @@ def join(processes: int) -> list[subprocess.Popen[bytes]]:
 
 
 def simulate(workload: Workload, rounds: int, precision: str, clock: Clock) -> dict[str, Any]:
-    """Train, and return the peak of memory and how far the model moved."""
+    """Train, and return the peak memory and how far the model moved."""
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
     from pfl.algorithm.federated_averaging import FederatedAveraging
@@ -52,7 +52,7 @@ def simulate(workload: Workload, rounds: int, precision: str, clock: Clock) -> d
     from pfl.model.pytorch import PyTorchModel
 
     class Shuffled(PyTorchTensorDataset):
-        """pfl's batches are the same in every epoch; these are drawn anew."""
+        """pfl's batches are the same in every epoch; these are shuffled in each."""
 
         def iter(self, batch_size: int | None) -> Iterator[list[Tensor]]:
             x, y = self.raw_data
@@ -70,8 +70,8 @@ def simulate(workload: Workload, rounds: int, precision: str, clock: Clock) -> d
             return nn.functional.cross_entropy(self.body(x), y)
 
         def metrics(self, x: Tensor, y: Tensor) -> dict[str, Weighted]:
-            # pfl evaluates every client twice in the first round, whatever the settings; as nobody
-            # reads what it finds, finding it costs nothing here.
+            # pfl evaluates every client twice in the first round, whatever the settings. Nobody
+            # reads the result, so evaluation costs nothing here.
             return {"examples": Weighted(len(x), 1)}
 
     class RoundEnded(TrainingProcessCallback[PyTorchModel]):
@@ -134,7 +134,7 @@ def main() -> None:
     rounds = 1 if options.first_round_only else options.rounds + 1
     outcome = simulate(workload, rounds, options.precision, clock)
     if options.processes > 1:
-        # The others stay until the first has read how much memory they took.
+        # The others stay until the first has read how much memory they used.
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
     if os.environ.get("PFL_WORKER_RANK", "0") != "0":
