@@ -53,7 +53,7 @@ class Halving:
 
 
 def experiment(rounds: int) -> mmfl.Experiment:
-    """20 clients with 60 to 120 pictures each; eight of them are free in a round."""
+    """20 clients with 60 to 120 images each; eight of them are active in a round."""
     models = {
         "narrow": {"kind": "mlp", "hidden": [8]},
         "wide": {"kind": "mlp", "hidden": [128]},

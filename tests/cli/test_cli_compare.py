@@ -241,7 +241,7 @@ def test_control_c_ends_it_and_the_same_command_goes_on(call, config):
     assert err == (
         "mmfl: stopped (finished runs are in here; run the same command again to resume)\n"
     )
-    assert "picture" not in out
+    assert "figure" not in out
     before = {p: t for p, t in files(Path("here")).items() if "seed-0" in p.parts}
     code, out, err = call(*many)
     assert (code, err) == (0, "")

@@ -1,4 +1,4 @@
-"""``mmfl compare`` replaces the tables and pictures that it wrote, and no other file."""
+"""``mmfl compare`` replaces the tables and figures that it wrote, and no other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of errors beside bounds: what it says, and that it says it legibly."""
+"""The figure of errors and bounds: what it shows, and that it is legible."""
 
 from __future__ import annotations
 

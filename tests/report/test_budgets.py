@@ -1,4 +1,4 @@
-"""The picture of errors over an auction's budget: what it says, and that it says it legibly."""
+"""The figure of errors over an auction's budget: what it shows, and that it is legible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small pictures on one page: every kind is drawn, the same bytes each time."""
+"""Small plots on one page: every kind is drawn, the same bytes each time."""
 
 from __future__ import annotations
 

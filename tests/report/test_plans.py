@@ -1,4 +1,4 @@
-"""Pictures of plans."""
+"""Figures of plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of the analysis."""
+"""The figure of the analysis."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What tests share: builders of experiments, runs, markets and pictures."""
+"""What tests share: builders of experiments, runs, markets and figures."""

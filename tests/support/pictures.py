@@ -1,4 +1,4 @@
-"""Looking at pictures: what is written in them, and whether it can be read."""
+"""Inspect figures: the text in them, and whether it is legible."""
 
 from __future__ import annotations
 

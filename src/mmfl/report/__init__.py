@@ -1,4 +1,4 @@
-"""Finished runs as numbers, tables and a picture. Reads run directories; trains nothing."""
+"""Finished runs as numbers, tables and a figure. Reads run directories; trains nothing."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Stored(Protocol):
 
 
 def variants(runs: Mapping[str, Mapping[int, Stored]]) -> list[Variant]:
-    """What `mmfl.compare` returns, runs by variant and seed, as what tables and pictures take."""
+    """What `mmfl.compare` returns (runs by variant and seed), as tables and figures take it."""
     return [
         Variant(name, {seed: Curves.load(run.folder) for seed, run in by_seed.items()})
         for name, by_seed in runs.items()

@@ -1,6 +1,6 @@
 """What a study's figure shows, as data. `PANELS` is the family's table.
 
-The pictures themselves are drawn by `mmfl.report.figures`.
+The figures themselves are drawn by `mmfl.report.figures`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["PANELS", "Against", "Bars", "Lines", "Map", "Panel"]
 
 
 class Panel(Protocol):
-    """One picture of several."""
+    """One figure of several."""
 
     @property
     def title(self) -> str:

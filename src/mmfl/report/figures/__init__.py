@@ -1,4 +1,4 @@
-"""The pictures."""
+"""The figures."""
 
 from mmfl.report.figures.auctions import draw_auctions, save_auctions
 from mmfl.report.figures.bounds import Panel, draw_bounds, save_bounds

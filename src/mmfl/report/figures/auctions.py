@@ -1,4 +1,4 @@
-"""A picture of mechanisms side by side over budgets."""
+"""A figure of mechanisms side by side over budgets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HEADS = {
 
 
 def save_auctions(contest: Contest, path: str | Path, *, title: str = "") -> Path:
-    """Draw the picture of `draw_auctions` into a file, which it replaces: .png, .svg or .pdf."""
+    """Save the figure of `draw_auctions` to a file, which is replaced: .png, .svg or .pdf."""
     check_path(path)
     return save(draw_auctions(contest, title=title), path)
 

@@ -1,4 +1,4 @@
-"""A picture of measured errors and the bounds on them, panel by panel, on logarithmic scales."""
+"""A figure of measured errors and the bounds on them, panel by panel, on logarithmic scales."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Panel:
 def save_bounds(
     panels: Sequence[Panel], path: str | Path, *, title: str = "", foot: str = ""
 ) -> Path:
-    """Draw the picture of `draw_bounds` into a file: .png, .svg or .pdf.
+    """Save the figure of `draw_bounds` to a file: .png, .svg or .pdf.
 
     Args:
         panels: What to show, three in a row.

@@ -1,4 +1,4 @@
-"""A picture of errors and bounds over an auction's budget, above the chance that nobody joins."""
+"""A figure of errors and bounds over an auction's budget, above the chance that nobody joins."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BudgetPanel:
 def save_budgets(
     panels: Sequence[BudgetPanel], path: str | Path, *, title: str = "", foot: str = ""
 ) -> Path:
-    """Draw the picture of `draw_budgets` into a file: .png, .svg or .pdf.
+    """Save the figure of `draw_budgets` to a file: .png, .svg or .pdf.
 
     Args:
         panels: What to show, next to each other.

@@ -1,4 +1,4 @@
-"""One picture of a comparison: how the worst model fared, and where the clients went."""
+"""One figure of a comparison: how the worst model fared, and where the clients went."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BAR: dict[str, Any] = {"height": 0.4, "edgecolor": "white", "linewidth": 0.8}
 def save_comparison(
     variants: Sequence[Variant], path: str | Path, *, subtitle: str = "", metric: str = "accuracy"
 ) -> Path:
-    """Draw the picture of `draw_comparison` into a file, which it replaces: .png, .svg or .pdf.
+    """Save the figure of `draw_comparison` to a file, which is replaced: .png, .svg or .pdf.
 
     The same variants give the same bytes, with the same version of matplotlib.
     """
@@ -51,7 +51,7 @@ def save_comparison(
 def draw_comparison(
     variants: Sequence[Variant], *, subtitle: str = "", metric: str = "accuracy"
 ) -> Figure:
-    """The picture as a matplotlib figure.
+    """Return the figure, as a matplotlib object.
 
     On the left the worst task's merit over rounds, a line per variant: the mean over seeds, in a
     band from the lowest to the highest seed. On the right the share of clients' turns that each

@@ -1,4 +1,4 @@
-"""What all pictures share: a page with a title and a foot, headings, keys, names at lines' ends."""
+"""Shared code of all figures: page, title, foot, headings, keys, labels at the ends of lines."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_page(
 def settle(figure: Any) -> Any:
     """The figure with its layout made, once and for all.
 
-    The solver's last digits differ from time to time: rounded, the same picture has the same bytes.
+    The solver's last digits vary: they are rounded, so that the same figure has the same bytes.
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -119,7 +119,7 @@ def add_key(place: Any, marks: Mapping[str, Any], inches: float, **how: Any) -> 
 
 
 def fold_label(text: str) -> str:
-    """A label for `name_ends` in lines that leave room for the picture."""
+    """A label for `name_ends` in lines that leave room for the figure."""
     folded = (break_name(text, letters) for letters in (16, 12, 8))
     narrow = (x for x in folded if all(fits(y, 1.55, BOLD, "bold") for y in x.split("\n")))
     return next(narrow, break_name(text, 8))

@@ -1,4 +1,4 @@
-"""Small pictures side by side on one page: lines over rounds, bars, maps of who trained what."""
+"""Small plots side by side on one page: lines over rounds, bars, maps of who trained what."""
 
 from __future__ import annotations
 

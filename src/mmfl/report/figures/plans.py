@@ -1,4 +1,4 @@
-"""Pictures of plans: what a budget recruits, and what alpha does with it."""
+"""Figures of plans: what a budget recruits, and what alpha does with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MARKS = "osD^vP"
 
 
 def save_plan(plan: Plan, path: str | Path, *, title: str = "") -> Path:
-    """Draw the picture of `draw_plan` into a file, which it replaces: .png, .svg or .pdf."""
+    """Save the figure of `draw_plan` to a file, which is replaced: .png, .svg or .pdf."""
     check_path(path)
     return save(draw_plan(plan, title=title), path)
 

@@ -1,4 +1,4 @@
-"""Pictures into files: .png, .svg or .pdf, the same bytes for the same picture."""
+"""Save figures: .png, .svg or .pdf, with the same bytes for the same figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_path", "render", "save"]
 
-# Without these the same picture would have other bytes at another time.
+# Without these the same figure would have different bytes each time.
 _METADATA: dict[str, dict[str, Any]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None},
@@ -24,7 +24,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def check_path(path: str | Path) -> str:
-    """The kind of picture that a file's name asks for; one sentence if it cannot be drawn."""
+    """The format that a file's name asks for; one sentence if it cannot be drawn."""
     kind = Path(path).suffix.lower()
     if kind not in _METADATA:
         raise InputError(f"a figure's file must end in .png, .svg or .pdf, got {str(path)!r}")
@@ -33,7 +33,7 @@ def check_path(path: str | Path) -> str:
 
 
 def render(figure: Figure, path: str | Path) -> bytes:
-    """The content of a picture's file; its name says of which kind it is."""
+    """The content of a figure's file; the suffix says in which format."""
     kind = check_path(path)
     buffer = io.BytesIO()
     with own_style():
@@ -42,7 +42,7 @@ def render(figure: Figure, path: str | Path) -> bytes:
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Write a picture; a file that is there is replaced, at once and as a whole."""
+    """Write a figure; an existing file is replaced atomically."""
     path = Path(path)
     content = render(figure, path)
     try:

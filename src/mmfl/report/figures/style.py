@@ -1,4 +1,4 @@
-"""How all pictures look: colours that everybody can tell apart, and one style for every panel."""
+"""The style of all figures: colours that everybody can distinguish, one style for every panel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture of one auction: the offers for each task by rank, who won, and at which price."""
+"""A figure of one auction: the offers for each task by rank, who won, and at which price."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 def save_supply(outcome: Recruitment, path: str | Path, *, title: str = "") -> Path:
-    """Draw the picture of `draw_supply` into a file, which it replaces: .png, .svg or .pdf."""
+    """Save the figure of `draw_supply` to a file, which is replaced: .png, .svg or .pdf."""
     check_path(path)
     return save(draw_supply(outcome, title=title), path)
 

@@ -1,4 +1,4 @@
-"""One picture of the analysis: what a corollary claims and what is true, and who joins an auction.
+"""One figure of the analysis: what a corollary claims and what is true, and who joins an auction.
 
 All of it is computed by `mmfl.theory`; nothing is trained.
 """
@@ -38,13 +38,13 @@ _USERS, _BUDGET = 100, 29.0
 
 
 def save_theorems(path: str | Path, *, draws: int = 400, seed: int = 0) -> Path:
-    """Draw the picture of `draw_theorems` into a file: .png, .svg or .pdf."""
+    """Save the figure of `draw_theorems` to a file: .png, .svg or .pdf."""
     check_path(path)
     return save(draw_theorems(draws=draws, seed=seed), path)
 
 
 def draw_theorems(*, draws: int = 400, seed: int = 0) -> Figure:
-    """The picture as a matplotlib figure.
+    """Return the figure, as a matplotlib object.
 
     On the left the noise term of the convergence theorem for the worst of two tasks (losses 1 and
     .5, two clients) over alpha, which the corollary says falls; and the same given that somebody
