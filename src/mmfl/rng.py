@@ -111,7 +111,7 @@ def _encode_word(word: Word) -> bytes:
     elif isinstance(word, int | np.integer) and not isinstance(word, bool):
         text, tag = str(int(word)).encode(), b"n"
     else:
-        raise InputError(f"a random address holds words and whole numbers, got {word!r}")
+        raise InputError(f"a random address must consist of words and whole numbers, got {word!r}")
     return b"%b%d:%b" % (tag, len(text), text)
 
 

@@ -39,8 +39,8 @@ def test_a_current_folder_that_was_removed_is_one_sentence(config):
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "mmfl: the current folder cannot be used (No such file or directory); go to another one "
-        "with cd\n"
+        "mmfl: the current folder cannot be used (No such file or directory); change to another "
+        "one with cd\n"
     )
     assert not (config.parent / "out").exists()
 

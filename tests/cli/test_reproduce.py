@@ -148,7 +148,8 @@ def test_a_result_that_is_not_met_is_exit_code_1(reproduce, studies):
     code, out, err = reproduce()
     assert code == 1
     assert "NOT AS STORED" in out
-    assert err == "mmfl: a stored result is not met: mine: fair is better\n"
+    rule = "a result differs from the stored one by more than the tolerance"
+    assert err == f"mmfl: {rule}: mine: fair is better\n"
 
 
 def test_a_damaged_run_leaves_the_others_alone_and_is_exit_code_1(reproduce, studies):

@@ -365,7 +365,7 @@ def test_a_run_on_other_data_is_refused_and_left_alone(tmp_path):
     before = snapshot(Path("out"))
     np.savez(tmp_path / "own.npz", x_train=x + 1, y_train=y, x_test=x, y_test=y)
     message = one_line(StoreError, lambda: Comparison({"x": one}, [0], "out", data_dir=tmp_path))
-    assert "'out/x/seed-0' holds a run that used other data for task 'a'; choose" in message
+    assert "'out/x/seed-0' holds a run that used different data for task 'a'; choose" in message
     assert snapshot(Path("out")) == before
 
 

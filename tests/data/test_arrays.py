@@ -106,9 +106,9 @@ NAN = np.array([[0.0], [np.nan]] * 3)
         ({"x_train": NAN}, "x_train must contain only finite float32 values; row 1 has nan"),
         ({"x_train": np.full((6, 4), 1e300)}, "float32 values; row 0 has 1e+300"),
         ({"y_train": NAN[:, 0], "y_test": NAN[:2, 0]}, "only finite float32 values"),
-        ({"classes": 2}, "classes must be 3 to 1048576, as there is a class 2, got 2"),
-        ({"classes": ["a", "b"]}, "as there is a class 2, got 2"),
-        ({"classes": "ab"}, "as there is a class 2, got 2"),
+        ({"classes": 2}, "classes must be 3 to 1048576, because there is a class 2, got 2"),
+        ({"classes": ["a", "b"]}, "because there is a class 2, got 2"),
+        ({"classes": "ab"}, "because there is a class 2, got 2"),
         ({"classes": 2**40}, "classes must be 3 to 1048576"),
         (
             {"x_train": np.zeros((6, 4), np.float32), "x_test": np.zeros((2, 4), np.uint8)},

@@ -124,7 +124,7 @@ def test_data_is_kept_as_long_as_its_task():
 
 
 def test_a_repair_is_a_warning_at_the_line_of_the_program():
-    with pytest.warns(MmflWarning, match="task 'a': its data: the labels 1, 2") as caught:
+    with pytest.warns(MmflWarning, match="the data of task 'a': the labels 1, 2") as caught:
         task = mmfl.Task("a", data=WHOLE | {"y_train": Y % 2 + 1, "y_test": Y[:5] % 2 + 1})
     assert caught[0].filename == __file__
     assert task.dataset.load(None).classes == 2
@@ -174,7 +174,11 @@ def test_a_column_called_target_needs_no_name():
         ({}, {"target": "il"}, "no column 'il'; did you mean 'ill'?"),
         ({}, {"target": "ill", "client": "wards"}, "no column 'wards'"),
         ({}, {"target": "ill"}, "column 'ward' holds 'w0', not numbers"),
-        ({"age": np.nan}, {"target": "ill", "client": "ward"}, "column 'age' lacks 20 values"),
+        (
+            {"age": np.nan},
+            {"target": "ill", "client": "ward"},
+            "'age' has 20 missing values",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_used_is_one_sentence(change, arguments, words):

@@ -83,7 +83,7 @@ def test_virtual_time_is_examples_over_speed_and_who_needs_longer_than_the_deadl
         assert lost(record, "late") == [0, 1, 2, 3]
         assert record.virtual == 5.0
         late = next(f for f in record.failures if f.address.client == 3)
-        assert late.detail == "needs 6.25 of 5 virtual seconds"
+        assert late.detail == "needs 6.25 virtual seconds; the deadline is 5"
     for record in records(mock(changes={"faults": Faults(speed=speeds)})):
         assert record.failures == ()
         assert record.virtual == 25.0

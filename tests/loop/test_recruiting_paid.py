@@ -103,7 +103,7 @@ def test_a_kept_run_is_refused_if_its_bids_have_changed(small_toml):
     mmfl.compare({"x": found}, [0], "out")
     Path("bids.csv").write_text("client,dense,image\n0,.1,.1\n1,.2,.2\n")
     message = one_line(StoreError, lambda: mmfl.compare({"x": found}, [0], "out"))
-    assert "holds a run that used other data for recruitment.bids; choose" in message
+    assert "holds a run that used different data for recruitment.bids; choose" in message
 
 
 def test_without_an_auction_nothing_is_said_of_one(small):

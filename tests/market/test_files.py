@@ -183,7 +183,7 @@ def test_lines_are_counted_with_the_breaks_inside_cells(refused):
         ("\n1,2\n", "line 1: must name the columns"),
         (",,\n1,2,3\n", "line 1: must name the columns"),
         ("1,2\n3,4\n", "line 1: must name the columns, such as client,task a,task b, got '1,2'"),
-        ("client\nanna\n", "line 1: names no task, only 'client'"),
+        ("client\nanna\n", "line 1: has no task columns, only 'client'"),
         ("client,a,\nx,1,2\n", "line 1: column 3 has no name"),
         ("a,,b\n1,2,3\n", "line 1: column 2 has no name"),
         ("a,b,a\n", "line 1: two columns are called 'a'"),

@@ -100,7 +100,7 @@ def test_a_kept_run_of_another_file_is_refused(often, key):
     assert Comparison({"x": often}, [0], "out").runs[0].done
     CHANGES[key]()
     said = one_line(StoreError, lambda: Comparison({"x": often}, [0], "out"))
-    assert f"'out/x/seed-0' holds a run that used other data for {key}; choose" in said
+    assert f"'out/x/seed-0' holds a run that used different data for {key}; choose" in said
 
 
 @pytest.mark.parametrize("key", CHANGES)

@@ -69,8 +69,8 @@ BAD = np.array([1.0, np.nan], np.float32)
     [
         ({"a_bias": None}, "has no 'a.bias', which the model needs; known: a.weight, scale"),
         ({"b_bias": BAD}, "has 'b.bias', which the model does not have"),
-        ({"a_bias": BAD[:1]}, "'a.bias' has shape (1,), the model's is (2,)"),
-        ({"a_weight": np.zeros((3, 2), np.float32)}, "has shape (3, 2), the model's is (2, 3)"),
+        ({"a_bias": BAD[:1]}, "'a.bias' has shape (1,), but the model's is (2,)"),
+        ({"a_weight": np.zeros((3, 2), np.float32)}, "has shape (3, 2), but the model's is (2, 3)"),
         ({"a_bias": BAD}, "'a.bias' has numbers that are not finite"),
         ({"a_bias": np.array([1e300, 0])}, "'a.bias' has numbers that are not finite"),
     ],

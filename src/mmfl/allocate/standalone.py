@@ -109,5 +109,5 @@ def _tasks(
     if not told:
         raise InputError("without difficulty, give tasks=S or eligible (clients x tasks)")
     if tasks is not None and tasks != told:
-        raise InputError(f"tasks = {tasks} contradicts the {told} tasks of the other arguments")
+        raise InputError(f"tasks = {tasks}, but the other arguments have {told} tasks")
     return told

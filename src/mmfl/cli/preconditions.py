@@ -28,7 +28,7 @@ def check_preconditions() -> None:
         os.getcwd()
     except OSError as error:
         raise InputError(
-            f"the current folder cannot be used ({error.strerror}); go to another one with cd"
+            f"the current folder cannot be used ({error.strerror}); change to another one with cd"
         ) from None
     if resource is None:
         return

@@ -67,8 +67,9 @@ def reproduce(
     """Run experiments of the paper, and say which of its claims hold.
 
     For each claim you see the paper's number, the result that is stored with mmfl, yours, how far
-    the two may differ, and the verdict. The exit code is 1 if a stored result is not met, if a run
-    failed, or if a task never trained. The same command resumes after an interruption.
+    the two may differ, and the verdict. The exit code is 1 if one of your results differs from the
+    stored one by more than that, if a run failed, or if a task never trained. The same command
+    resumes after an interruption.
     """
     from rich.console import Console
 
@@ -102,7 +103,9 @@ def reproduce(
     missed = [f"{name}: {says}" for name, one in found.items() for says in one["missed"]]
     if missed:
         more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
-        complain(f"a stored result is not met: {missed[0]}{more}")
+        complain(
+            f"a result differs from the stored one by more than the tolerance: {missed[0]}{more}"
+        )
     serious = [
         *failed,
         *(f"{name}: {said}" for name, one in found.items() for said in one["broken"]),

@@ -177,7 +177,7 @@ def _refuse_other_data(run: Run, experiment: Experiment, hashes: Hashes) -> None
             experiment.file_hash(name)  # says why it cannot be read
     if changed:
         raise OtherRunError(
-            f"{str(run.folder)!r} holds a run that used other data for "
+            f"{str(run.folder)!r} holds a run that used different data for "
             f"{_what(changed[0], experiment)}; choose another folder"
         )
 

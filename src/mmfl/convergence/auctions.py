@@ -62,7 +62,9 @@ class AuctionSetting:
         for name, problem in setting.tasks.items():
             if len(set(problem.sizes.tolist())) != 1:
                 sizes = ", ".join(map(str, problem.sizes))
-                raise InputError(f"all clients must hold equally much of {name!r}, got {sizes}")
+                raise InputError(
+                    f"all clients must hold the same amount of data for {name!r}, got {sizes}"
+                )
         mechanism = recruitment.mechanism
         whole = isinstance(mechanism, MaxMinFair) and not mechanism.fractional
         if not whole and not isinstance(mechanism, BudgetFair):

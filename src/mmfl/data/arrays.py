@@ -278,7 +278,7 @@ def _classes(where: str, names: Any, *targets: npt.NDArray[Any]) -> int:
         raise DataError(f"{where}: classes must be a number, a list of names, or a word")
     if not found <= count <= 2**20:
         raise DataError(
-            f"{where}: classes must be {found} to {2**20}, as there is a class {found - 1}, "
+            f"{where}: classes must be {found} to {2**20}, because there is a class {found - 1}, "
             f"got {count}"
         )
     return count

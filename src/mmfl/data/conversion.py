@@ -231,12 +231,12 @@ def _numbers(frame: Any, names: Sequence[Any]) -> Anything:
         missing = int(np.isnan(numbers).sum())
         if missing:
             raise DataError(
-                f"column {str(name)!r} lacks {plural(missing, 'value')}; fill or drop these rows, "
-                "e.g. with frame.fillna or frame.dropna"
+                f"column {str(name)!r} has {plural(missing, 'missing value')}; fill or drop these "
+                "rows, e.g. with frame.fillna or frame.dropna"
             )
         columns.append(numbers.astype(np.float32))
     if not columns:
-        raise DataError("the table has no columns of features")
+        raise DataError("the table has no feature columns")
     return np.stack(columns, axis=1)
 
 

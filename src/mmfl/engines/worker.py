@@ -93,7 +93,7 @@ class Worker:
     def trainer(self) -> Trainer:
         """Of the last set-up."""
         if self._trainer is None:
-            raise EngineError("a worker was asked before it was set up")
+            raise EngineError("a worker received a request before it was set up")
         return self._trainer
 
     def do_setup(

@@ -296,7 +296,7 @@ def _take_data(task: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("takes data or dataset, not both")
     name = task.get("name")
     try:
-        return rest | {"dataset": keep_data(task["data"], f"task {name!r}: its data")}
+        return rest | {"dataset": keep_data(task["data"], f"the data of task {name!r}")}
     except DataError as error:
         raise ValueError(str(error)) from None
 

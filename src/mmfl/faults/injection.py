@@ -80,7 +80,7 @@ class Injection:
         for number in np.flatnonzero(gone).tolist():
             found[number] = self._lost(jobs[number].address, "dropout", "the client dropped out")
         for number in np.flatnonzero(late).tolist():
-            said = f"needs {seconds[number]:.4g} of {limit:g} virtual seconds"
+            said = f"needs {seconds[number]:.4g} virtual seconds; the deadline is {limit:g}"
             found[number] = self._lost(jobs[number].address, "late", said)
         return found
 

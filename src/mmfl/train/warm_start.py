@@ -32,7 +32,8 @@ def load_warm_start(path: str, layout: Layout) -> Flat:
             raise InputError(f"{where} has {name!r}, which the model does not have")
         if tuple(tensor.shape) != wanted[name]:
             raise InputError(
-                f"{where}: {name!r} has shape {tuple(tensor.shape)}, the model's is {wanted[name]}"
+                f"{where}: {name!r} has shape {tuple(tensor.shape)}, but the model's "
+                f"is {wanted[name]}"
             )
         if not tensor.float().isfinite().all():
             raise InputError(f"{where}: {name!r} has numbers that are not finite")

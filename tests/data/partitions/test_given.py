@@ -119,8 +119,8 @@ def saved(array: Any, **how: Any) -> bytes:
         ("a.npy", b"0\n1\n", " is not a valid npy file"),
         ("a.npy", saved([0, 1, 0, 1])[:-3], " cannot be read: "),
         ("a.npy", saved([0, 1, 0, 1])[:20], " cannot be read: "),
-        ("a.npy", saved([-1] * 4), " gives no client any of the 3 rows to share out"),
-        ("a.csv", b"-1\n-1\n1\n-1", " gives no client any of the 3 rows to share out"),
+        ("a.npy", saved([-1] * 4), " assigns none of the 3 available rows to a client"),
+        ("a.csv", b"-1\n-1\n1\n-1", " assigns none of the 3 available rows to a client"),
     ],
 )
 def test_a_wrong_file_is_one_sentence(name: str, content: bytes, rule: str) -> None:

@@ -206,7 +206,7 @@ def test_npms_own_troubles_are_one_sentence(
     message = refused(entry, tmp_path / "a", use_npm=True)
     assert message.startswith("tiny: what was fetched is not tiny: tiny-data-1.0.0.tgz cannot be")
     (npm / "npm").write_text("#!/no/such/shell\n")
-    assert "npm does not start: " in refused(entry, tmp_path / "a", use_npm=True)
+    assert "npm cannot be started: " in refused(entry, tmp_path / "a", use_npm=True)
     monkeypatch.setenv("PATH", str(tmp_path))
     message = refused(entry, tmp_path / "a", use_npm=True)
     assert message == start + "npm is not installed (it comes with Node.js)"

@@ -35,7 +35,7 @@ def load(name: str) -> Arrays:
     try:
         import lzma
     except ImportError:
-        raise DataError(f"{where} needs Python's module lzma, which this Python lacks") from None
+        raise DataError(f"{where} needs the module lzma, which this Python does not have") from None
     try:
         packed = (resources.files(__name__) / f"{name}.xz").read_bytes()
         content = io.BytesIO(lzma.decompress(packed))

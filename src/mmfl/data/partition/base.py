@@ -204,7 +204,8 @@ def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: 
     if needed > examples:
         raise DataError(
             f"{clients} clients with {points[0]} to {points[1]} points need {needed} training "
-            f"examples, there are {examples}; lower points or clients.count, or set overlap = true"
+            f"examples, but there are only {examples}; lower points or "
+            "clients.count, or set overlap = true"
         )
     return sizes
 

@@ -85,7 +85,7 @@ class FromFile:
             )
         owner = found.astype(np.int64)[examples.rows]
         if owner.max() < 0:
-            raise DataError(f"{where} gives no client any of the {len(owner)} rows to share out")
+            raise DataError(f"{where} assigns none of the {len(owner)} available rows to a client")
         return Cut.of(owner, clients)
 
 

