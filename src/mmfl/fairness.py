@@ -70,7 +70,7 @@ def alpha_fair_objective(losses: npt.ArrayLike, alpha: float) -> float:
 
 
 class Price(NamedTuple):
-    """What fairness costs and what it gains.
+    """The cost and the gain of fairness.
 
     Attributes:
         mean_lost: How much lower the mean over tasks is.
@@ -95,5 +95,5 @@ def price_of_fairness(fair: npt.ArrayLike, base: npt.ArrayLike) -> Price:
 
 
 def merit(metric: float, better: str) -> float:
-    """A metric as a number of which more is better: where lower is, an error e counts as 1 - e."""
+    """A metric as a number where more is better: if lower is better, an error e becomes 1 - e."""
     return metric if better == "higher" else 1.0 - metric

@@ -47,13 +47,13 @@ class NoMemory:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What an allocator may know. Rows are the n active clients by ascending id, columns are tasks.
+    """What an allocator may know. Rows are the n active clients by ascending id, columns the tasks.
 
     Attributes:
         round: t, from 1.
         rounds: How many rounds are planned.
         tasks: The S task names.
-        difficulty: (S) f_s >= 0, higher = worse off; NaN = not known yet (the first round).
+        difficulty: (S) f_s >= 0, higher = worse; NaN = not known yet (the first round).
         clients: (n) ids of the active clients, ascending.
         positions: (n) their places in the whole population's ascending list of ids.
         population: K, the number of all clients.
@@ -106,7 +106,7 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Assignments(Sequence[Assignment]):
-    """A sequence of `Assignment`, kept as three arrays: a million of them cost 24 MB, not 200."""
+    """A sequence of `Assignment`, stored as three arrays: a million take 24 MB instead of 200."""
 
     clients: Ints
     tasks: Ints

@@ -25,7 +25,7 @@ def allocation_probabilities(difficulty: npt.ArrayLike, alpha: float) -> Floats:
     """The vector p of the paper's equation for line 5: p_s = f_s^(alpha-1) / sum f^(alpha-1).
 
     Computed as exp((alpha-1)(log f - log max f)), so that neither tiny nor huge difficulties lose
-    their proportions. alpha = 1, or all f = 0: uniform. alpha = inf: uniform over the worst off.
+    their proportions. alpha = 1, or all f = 0: uniform. alpha = inf: uniform over the worst tasks.
 
     Args:
         difficulty: (S) f_s, finite and >= 0, higher = worse off.

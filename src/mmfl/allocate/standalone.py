@@ -33,7 +33,7 @@ def assign(
         difficulty: (S) f_s >= 0, higher is worse; None before anything is known (then allocation is
             uniform, and S comes from `tasks` or `eligible`).
         active: (n) ids of the active clients, whole numbers >= 0, each once.
-        eligible: (n, S) booleans, rows as in `active`; by default everybody may train everything.
+        eligible: (n, S) booleans, rows as in `active`; by default all clients may train all.
         alpha: In [1, inf].
         round: t; each round has its own random draws.
         seed: Seed of the whole run.

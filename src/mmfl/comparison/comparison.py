@@ -222,7 +222,7 @@ def compare(
     If runs fail, the others are finished and stored; then a `ComparisonError` names the failures.
 
     Args:
-        experiments: From a variant's name to its experiment.
+        experiments: The experiments by variant name.
         seeds: Each variant is run once with each seed.
         out: The folder for all runs.
         data_dir: Folder of npz files; by default $MMFL_DATA.

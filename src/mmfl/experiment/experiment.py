@@ -251,12 +251,12 @@ class Experiment:
         return kernel_of(task, self.precision) if kernel == "auto" else kernel
 
     def to_toml(self) -> str:
-        """The experiment as TOML; `from_toml` gives an equal one back."""
+        """The experiment as TOML; `from_toml` makes an equal experiment from it."""
         return tomli_w.dumps(dump(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, allow_imports: bool = False) -> Experiment:
-        """An experiment from plain tables, as a TOML file holds them."""
+        """Make an experiment from plain tables, as in a TOML file."""
         with imports_allowed(allow_imports):
             return parse(cls, data)
 
@@ -264,7 +264,7 @@ class Experiment:
     def from_toml(
         cls, text: str, *, sets: Iterable[str] = (), allow_imports: bool = False
     ) -> Experiment:
-        """An experiment from TOML text.
+        """Make an experiment from TOML text.
 
         Args:
             text: The file's content.
@@ -285,7 +285,7 @@ class Experiment:
     def load(
         cls, path: str | Path, *, sets: Iterable[str] = (), allow_imports: bool = False
     ) -> Experiment:
-        """An experiment from a TOML file; see `from_toml`. A mistake names its source."""
+        """Load an experiment from a TOML file; see `from_toml`. Messages name the file."""
         text, changes = read_file(path), tuple(sets)
         try:
             return cls.from_toml(text, sets=changes, allow_imports=allow_imports)

@@ -46,10 +46,10 @@ def rounds(
 
     Args:
         experiment: What to do.
-        engine: A running engine to use, and to leave running; by default the experiment's own.
+        engine: A running engine, which is left running; by default the experiment's own is started.
         data_dir: Folder of npz files; by default $MMFL_DATA.
         state: Continue after this state, with the same bits as a run without interruption.
-        population: Who may train what, if that is known: the auction is then not run again.
+        population: Who may train what, if known; the auction is then not run again.
     """
     check_experiment(experiment)
     folder = None if data_dir is None else Path(data_dir)

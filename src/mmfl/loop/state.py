@@ -127,7 +127,7 @@ class RoundRecord:
         tasks: The names, in the order of the assignment's task numbers.
         active: How many clients were active.
         assignments: Which client was assigned which task.
-        clients: How many clients' updates each task accepted.
+        clients: How many updates of clients each task accepted.
         samples: Training examples processed.
         failures: Turns that failed; and, with `turn` False, evaluations that failed and surplus
             answers.

@@ -38,7 +38,7 @@ def greedy_within_budget(bids: Any, budget: float) -> Recruitment:
 
     Args:
         bids: N x S, anything array-like; inf or None = unwilling.
-        budget: B, shared equally by the tasks. What is left over is kept.
+        budget: B, shared equally by the tasks. The rest is not spent.
     """
     table, B = Bids.of(bids), check_positive(budget, "budget")
     limit = at_most(B / table.shape[1])
@@ -54,9 +54,9 @@ def random_within_budget(
 
     Args:
         bids: N x S, anything array-like; inf or None = unwilling.
-        budget: B, shared equally by the tasks. What is left over is kept.
+        budget: B, shared equally by the tasks. The rest is not spent.
         order: S permutations of all clients; by default they are drawn.
-        seed: Of the draw: task by task from one generator, ``default_rng(seed).permutation(N)``.
+        seed: Of the draws: task by task from one generator, ``default_rng(seed).permutation(N)``.
     """
     table, B = Bids.of(bids), check_positive(budget, "budget")
     N, S = table.shape

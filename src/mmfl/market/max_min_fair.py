@@ -35,8 +35,8 @@ def max_min_fair(
 
     1. T is the largest t with t * sum_s b(t, s) <= B; the T lowest bidders of every task win.
     2. The funds then are B_s = max(T * b(T, s), lam), with lam such that they add up to B.
-    3. With `fractional`, the tasks that can afford a client more take it (donors), and what they
-       have beyond it buys the others' next client in part, all alike.
+    3. With `fractional`, the tasks that can afford one more client recruit it (donors). The rest of
+       their funds buys the same fraction of the next client of every other task.
     4. Every winner of a task is paid the same: money_s / k_s ("share"), or
        min(money_s / k_s, b(k_s + 1, s)) ("critical").
 

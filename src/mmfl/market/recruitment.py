@@ -40,15 +40,15 @@ class Recruitment:
     """The outcome of an auction; rows are clients, columns are tasks.
 
     Attributes:
-        bids: What was bid.
+        bids: The bids.
         participation: (N, S) x in [0, 1]: 1 = trains the task, 0 < x < 1 = trains it in part.
         payment: (N, S) what each client is paid for each task.
         winners: Per task, the rows of the clients that joined fully, in joining order.
         price: Per task, what each of its winners is paid; None if they differ, or if nobody won.
         fractional: Per task, the client that joined last and in part (or for all of its bid, if
             the money sufficed for x = 1), paid x times its bid; None if there is none.
-        stop: Why no more clients joined: some task has no further willing client ("exhausted"),
-            or the money does not suffice ("budget"). None where this is not said for all tasks.
+        stop: Why no more clients joined: some task has no further willing client ("exhausted"), or
+            the money does not suffice ("budget"). None if there is no common reason for all tasks.
     """
 
     bids: Bids

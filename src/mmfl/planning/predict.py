@@ -178,7 +178,7 @@ def plan(
             they had different numbers of clients, else 0.25.
         draws: How many times each alpha and budget is simulated.
         data_dir: Folder of npz files; by default $MMFL_DATA.
-        watch: To show progress: gets the trials and how many there are, and yields each of them.
+        watch: Shows progress: it gets the trials and their number, and yields each trial.
     """
     check_experiment(experiment)
     check_draws(draws)

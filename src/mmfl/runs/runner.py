@@ -319,7 +319,7 @@ def stored_rounds(
         experiment: What to do.
         out: The run directory.
         data_dir: Folder of npz files; by default $MMFL_DATA.
-        engine: A running engine to use, and to leave running; by default the experiment's own.
+        engine: A running engine, which is left running; by default the experiment's own is started.
         renumber: If `out` is taken, use `out`-2, -3, ... instead of refusing; with `resume`, the
             last of these that exists.
         resume: Resume the run in `out` from its newest intact checkpoint; if there is no run, start
@@ -336,13 +336,13 @@ def run(
     data_dir: str | Path | None = None,
     resume: bool = False,
 ) -> Run:
-    """Run an experiment to its end and store it.
+    """Run an experiment until it finishes, and store it.
 
     Args:
         experiment: What to do.
         out: The run directory, which must be empty or not exist; by default a new one in ``runs``.
         data_dir: Folder of npz files; by default $MMFL_DATA.
-        resume: Resume the run in `out` (by default the last one in ``runs``), if there is one.
+        resume: Resume the run in `out` (by default the last one in ``runs``), if it exists.
     """
     wanted = Path("runs") / "run" if out is None else Path(out)
     with stored_rounds(

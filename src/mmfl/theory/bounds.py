@@ -32,8 +32,8 @@ def one_step_bound(
 ) -> float:
     """The theorem "Model Parameter Convergence": a bound on E|w_{t+1} - w*|^2.
 
-    The printed formula; what is corrected is what it is about: one local step, in a round in which
-    somebody trained. Read as if it were a whole round of tau steps it is false for tau > 1.
+    This is the printed formula. What is corrected is its scope: one local step, in a round in which
+    some client trained. Read as a bound for a whole round of tau steps, it is false for tau > 1.
 
     Args:
         distance: E|w_t - w*|^2.
@@ -57,9 +57,9 @@ def recursion_bound(
     square_weight: float = 1.0,
     steps: int | None = None,
 ) -> Floats:
-    """(T + 1) the theorem applied step after step, as errors: L/2 times the bound on E|w - w*|^2.
+    """(T + 1) the theorem applied step by step, as errors: L/2 times the bound on E|w - w*|^2.
 
-    The best that the theorem says; `t_step_bound` is its closed form, and never below it.
+    This is the best bound that the theorem gives; `t_step_bound`, in closed form, is never below it.
 
     Args:
         T: Rounds in which the task trains.
@@ -114,12 +114,12 @@ def corollary_bound(
 
 
 def auction_bound(T: float, constants: Constants, distance: float, *, nobody: float) -> float:
-    """The theorem "Convergence with Auctions", corrected: by whether anybody was recruited.
+    """The theorem "Convergence with Auctions", corrected: with the chance that nobody is recruited.
 
     nobody * max(L/2 |w_0 - w*|^2, `t_step_bound`) + (1 - nobody) * `t_step_bound`: it never falls
     as people stop joining. If nobody joins, the error stays what it was, at most L/2 |w_0 - w*|^2.
-    While T is small, the bound for clients that train is above that: it does not know yet what
-    training gains, and holds for nobody too.
+    While T is small, the bound for clients that train is larger than that: it does not yet show any
+    gain from training, and holds without training, too.
 
     The error is that of the recruited clients' own objective, as everywhere in the paper. The
     printed bound has a sum over sets of winners that says nothing about them and *falls* as people

@@ -80,10 +80,10 @@ def pair_weight(weights: npt.ArrayLike) -> float:
 
 
 def expected_weights(p: npt.ArrayLike, q: float, *, method: Method = "auto") -> Floats:
-    """omega_k = E[p_k 1{k in Sel} / sum of p over Sel]: what a client weighs, on average.
+    """omega_k = E[p_k 1{k in Sel} / sum of p over Sel]: a client's mean weight.
 
     They add up to 1 - (1-q)^K. Equal selection probability does not make them proportional to p_k:
-    large clients lose, small ones gain (`selection_skew`). A client with p_k = 0 has no part.
+    large clients lose, small ones gain (`selection_skew`). A client with p_k = 0 has weight 0.
 
     Args:
         p: (K) shares of the task's data; any positive scale.

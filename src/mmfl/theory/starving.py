@@ -42,7 +42,7 @@ def starvation_probability(p: npt.ArrayLike, m: int | None = None) -> float:
 
 
 def expected_clients(p: npt.ArrayLike, m: int | None = None) -> float:
-    """How many of m active clients of K draw the task, on average: m/K times the sum of p_k."""
+    """The expected number of m active clients of K that draw the task: m/K times the sum of p_k."""
     chances = _chances(p)
     return _active(p, m) / len(chances) * float(chances.sum())
 
@@ -50,15 +50,15 @@ def expected_clients(p: npt.ArrayLike, m: int | None = None) -> float:
 def expected_take_up(
     N: int, law: Law, join: Callable[[float], float], *, cells: int = 400
 ) -> float:
-    """How many of N users a task recruits, on average: N times the chance that one of them joins.
+    """The expected number of N users that a task recruits: N times the chance that one joins.
 
-    The integral over the law of bids of the joining probability, by the middles of equally likely
-    cells: it may jump where the money suffices for one user less, which finer rules would mind. As
-    it falls with the bid, the error is at most N / (2 cells), and mostly far less.
+    The joining probability is integrated over the law of bids by the midpoint rule on equally
+    likely cells, because it may jump where the money suffices for one user fewer. As it falls with
+    the bid, the error is at most N / (2 cells), and usually far smaller.
 
     Args:
         N: Users, whose bids for the task are independent and of the same law.
-        law: Of a bid, by its quantiles; `mmfl.market.bids_io` has some.
+        law: The law of a bid, by its quantiles; `mmfl.market.bids_io` has some.
         join: From a bid to the chance that it wins, e.g. ``lambda b: join_budget_fair(b, N, S, B,
             cdf)``.
         cells: How many.

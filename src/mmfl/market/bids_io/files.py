@@ -65,11 +65,11 @@ class Csv:
 
 
 def read_bids(path: str | Path, *, pipes: bool = True) -> Bids:
-    """Read a table of bids from a CSV file; a mistake in it raises an error that says where it is.
+    """Read a table of bids from a CSV file; the error about a mistake says where it is.
 
     Args:
         path: The file.
-        pipes: Whether it may be a pipe, which can be read once.
+        pipes: Whether it may be a pipe, which can be read only once.
     """
     try:
         with open_file(path, limit=TABLE, pipes=pipes) as file:
@@ -275,7 +275,7 @@ def _text(block: bytes, name: str, line: int) -> str:
 
 
 def write_awards(outcome: Recruitment, path: str | Path) -> None:
-    """Write who was recruited: a line for each client and task with x > 0.
+    """Write the winners: a line for each client and task with x > 0.
 
     Columns: client, task, bid, participation, payment, in the order of tasks and of joining. A file
     that exists is replaced.

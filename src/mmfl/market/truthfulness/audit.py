@@ -59,7 +59,7 @@ class Audit:
 def audit(
     mechanism: Rule, bids: Any, *, users: int | None = 20, tries: int = 400, seed: int = 0
 ) -> Audit:
-    """Run an auction, verify its outcome, and search for lies that pay.
+    """Run an auction, verify its outcome, and search for profitable lies.
 
     Bids are taken as true costs. The search covers the clients around each task's cut-off (the last
     winner, the fractional one, the first loser), where lies pay most, and others at random. On

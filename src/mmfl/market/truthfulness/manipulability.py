@@ -101,9 +101,9 @@ def manipulability(
     factors: Sequence[float] = BLIND,
     most: int | None = None,
 ) -> Manipulability:
-    """Draw instances, search each for lies that pay, and summarise the results.
+    """Draw instances, search each for profitable lies, and summarise the results.
 
-    To vary the budget too, draw costs in units of it: all mechanisms are scale free.
+    To vary the budget as well, draw costs in units of the budget: all mechanisms are scale free.
 
     Args:
         mechanism: A mechanism with its options, or a function from `Bids` to a `Recruitment`.
