@@ -221,7 +221,7 @@ def _say_written(*paths: Path | None) -> None:
 
 
 def _describe_rule(rule: Mechanism) -> str:
-    """A mechanism with its options, for people."""
+    """Describe a mechanism and its options in words."""
     from mmfl.cli.auction_input import kind_of
 
     options = [f"{key} {_describe(value)}" for key, value in _options(rule).items()]
@@ -241,7 +241,7 @@ def _describe(value: Any) -> str:
 
 
 def _command() -> str:
-    """What was typed."""
+    """The command line as it was typed."""
     import shlex
     import sys
 
@@ -249,7 +249,7 @@ def _command() -> str:
 
 
 def _text(data: dict[str, Any]) -> str:
-    """Data as JSON, one result to a line."""
+    """Data as JSON, with one result per line."""
     from json import dumps
 
     head = [f"{dumps(key)}: {dumps(value)}" for key, value in data.items() if key != "results"]

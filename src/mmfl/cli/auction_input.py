@@ -25,7 +25,7 @@ _MISSING = {
     "budget": "{} needs a budget: add --budget, such as --budget 29",
     "threshold": "{} needs the price that it posts: add --threshold, such as --threshold 0.5",
 }
-"""What to say if an option of a mechanism is not given."""
+"""The messages for missing options of a mechanism."""
 
 _NOT_DRAWN = "{}: the bids come from a file, so nothing is drawn; leave it out"
 
@@ -55,7 +55,7 @@ class Options:
     seed: int | None = None
 
     def mechanism(self, kind: str, own: dict[str, Any] | None = None) -> Mechanism:
-        """The mechanism that they describe; an option that it does not have is a mistake.
+        """The mechanism that they describe; options that it does not have are refused.
 
         `own`: the options of an experiment's mechanism of this kind, unless given.
         """
@@ -121,7 +121,7 @@ class Source:
         return [self.path, *([] if self.market is None else find_own_code(self.market))]
 
     def mechanism(self, kind: str | None, options: Options) -> Mechanism:
-        """The one that is asked for; by default the experiment's, or max_min_fair."""
+        """The requested mechanism; by default the experiment's, or max_min_fair."""
         own = getattr(getattr(self.market, "recruitment", None), "mechanism", None)
         if own is not None and kind in (None, kind_of(own)):
             if kind_of(own) not in MECHANISMS.table and options == Options():
@@ -131,7 +131,7 @@ class Source:
 
     @property
     def _is_given(self) -> bool:
-        """Whether the bids are in a file, so that none are drawn."""
+        """Whether the bids come from a file, so that none are drawn."""
         own = getattr(self.market, "recruitment", None)
         return self.market is None or isinstance(getattr(own, "bids", None), Csv)
 

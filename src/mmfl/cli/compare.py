@@ -236,7 +236,7 @@ def _go(
 
 
 def _remarks(variants: list[Variant], comparison: Comparison) -> list[Remark]:
-    """What a reader must know: what failed, what never trained, what cannot be paired."""
+    """What a reader must know: what failed, never trained, or cannot be paired."""
     from mmfl.report import Remark, failed_runs, remarks, select_comparable
 
     alone = [v for v in variants if not any(v is one for one in select_comparable(variants))]

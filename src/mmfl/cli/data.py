@@ -187,7 +187,7 @@ class _Shown:
             )
 
     def say(self, text: str) -> None:
-        """One sentence."""
+        """Print one sentence."""
         if self.bars is not None:
             self.bars.console.print(text, soft_wrap=True, highlight=False, markup=False)
             for bar in self._bars.values():

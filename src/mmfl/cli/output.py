@@ -1,6 +1,6 @@
 """Files that a command writes: never its own input, and no existing file without permission.
 
-What cannot be written is refused before the work begins; see `new_file` for how it is written.
+What cannot be written is refused before the work begins; `new_file` does the writing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def check_tables(folder: Path, names: Iterable[str], *, inputs: Collection[Path]
 
 @contextmanager
 def output(path: Path, *, force: bool, folders: bool = False) -> Iterator[TextIO]:
-    """A file to write text into; one sentence if that fails. `folders`: whether to make its own."""
+    """Open a file to write text; one sentence if that fails. `folders`: make its folders."""
     try:
         if folders:
             make_folders(path.parent)

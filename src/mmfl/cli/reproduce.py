@@ -122,7 +122,7 @@ def _run_missing(
     jobs: Jobs,
     console: Console,
 ) -> list[str]:
-    """Run what is missing, setting after setting; a sentence about each in which runs failed."""
+    """Run what is missing, setting by setting; returns a sentence about each with failed runs."""
     failed = []
     for setting, comparison in comparisons:
         if all(run.done for run in comparison.runs):
@@ -143,11 +143,11 @@ def _run_missing(
 
 
 def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool) -> dict[str, Any]:
-    """Print the tables, draw the figure; what ``--json`` says of a study."""
+    """Print the tables and draw the figure; returns what ``--json`` prints about a study."""
     from mmfl.reproduce import AuctionStudy, list_claims, make_overview, make_times
 
     yours = one.collect(seeds)
-    findings = one.check(yours)  # before they become part of what is stored
+    findings = one.check(yours)  # before they are merged with the stored results
     if store and yours.runs:
         one.store(yours)
     shown = one.load_results() if store or not yours.runs else yours
@@ -183,7 +183,7 @@ def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool
 
 
 def _remarks(shown: Archive) -> list[Remark]:
-    """What a reader must know about runs: what never trained, what was made differently."""
+    """What a reader must know about runs: which never trained, or were made differently."""
     from mmfl.report import remarks
 
     return [
@@ -216,7 +216,7 @@ def _write_page(home: Path, scale: str, out: Path, console: Console) -> None:
 
 
 def _draw(one: Reproduction, shown: Archive, console: Console, store: bool) -> Path | None:
-    """Save the figure; None if there is none to draw."""
+    """Save the figure; None if there is nothing to draw."""
     from mmfl.reproduce import draw_study
 
     if not one.study.panels:

@@ -69,7 +69,7 @@ def run(
         experiment, wanted, data_dir=data_dir, renumber=out is None, resume=resume
     )
     survive_closed_output("standard output was closed; the run continues without it")
-    found = resume  # whether the folder holds this run, and not another one that is in the way
+    found = resume  # whether the folder holds this run, not another one
 
     def where() -> str:
         return _describe_stop(stored.folder) if found else "before the first round"
@@ -116,7 +116,7 @@ def _load(
 
 
 def _describe_stop(folder: Path) -> str:
-    """Where a run was stopped, as its directory has it, and the command that resumes it."""
+    """Where a run was stopped, according to its directory, and the command that resumes it."""
     from mmfl.runs import Run
 
     try:

@@ -24,7 +24,7 @@ except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
 CLOSED = 141
-"""The exit code of a command whose output nobody reads: that of Unix tools, 128 + SIGPIPE."""
+"""The exit code of a command whose output nobody reads: 128 + SIGPIPE, as for Unix tools."""
 
 _OPTIONS = (
     (r"\bresume that run with resume=True", "resume that run with --resume"),
@@ -36,7 +36,7 @@ _OPTIONS = (
     (r"; name a folder of studies$", "; name a folder of studies with --studies"),
     (r"^(.* with )?sets: ", r"\1--set: "),
 )
-"""What the library says of its arguments, and what that is on the command line."""
+"""How the library refers to its arguments, and the matching words of the command line."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -65,10 +65,10 @@ class ClosedOutputError(Exception):
 
 
 class _Watched(io.FileIO):
-    """A standard file whose reader may go away; it then leads to the null device."""
+    """A standard file whose reader may disappear; output then goes to the null device."""
 
     sentence: str | None = None
-    """What to say when that happens; None: the command ends."""
+    """The message for that case; None: the command ends."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -182,7 +182,7 @@ def name_limit(sentence: str) -> str:
 
 
 def name_options(sentence: str) -> str:
-    """A sentence of the library's, with the option that does what it advises."""
+    """A sentence of the library, in terms of command-line options."""
     for said, option in _OPTIONS:
         sentence = re.sub(said, option, sentence)
     return sentence

@@ -59,7 +59,7 @@ def recursion_bound(
 ) -> Floats:
     """(T + 1) the theorem applied step by step, as errors: L/2 times the bound on E|w - w*|^2.
 
-    This is the best bound that the theorem gives; `t_step_bound`, in closed form, is never below it.
+    This is the best bound that the theorem gives. `t_step_bound`, a closed form, is never below it.
 
     Args:
         T: Rounds in which the task trains.

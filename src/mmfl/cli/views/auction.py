@@ -91,7 +91,7 @@ def outcome_data(outcome: Recruitment, budget: float | None) -> dict[str, Any]:
 def show_outcome(
     outcome: Recruitment, title: str, budget: float | None, share: float | None
 ) -> None:
-    """A row per task; `share`: what each task may spend, if that is fixed."""
+    """Show a row per task; `share`: what each task may spend, if that is fixed."""
     console = open_console()
     console.print(make_text(title), soft_wrap=True)
     console.print(_outcome_table(outcome, budget, share))
@@ -131,7 +131,7 @@ def _outcome_table(outcome: Recruitment, budget: float | None, share: float | No
 def _money(
     outcome: Recruitment, budget: float | None, share: float | None
 ) -> tuple[list[str], list[str]]:
-    """What is spent and what is left: by task, and in all."""
+    """What is spent and what is left: by task, and in total."""
     spent: list[float] = [*outcome.spend.tolist(), outcome.spent]
     limits = [*[share] * len(outcome.bids.tasks), budget]
     left = [
@@ -144,7 +144,7 @@ def _money(
 
 
 def show_contest(contest: Contest) -> None:
-    """Mechanisms side by side, means over seeds: by task, or by budget if there are several.
+    """Show mechanisms side by side, means over seeds: by task, or by budget if there are several.
 
     A table shows at most about a dozen budgets; the data has all of them.
     """
@@ -238,7 +238,7 @@ def audit_data(audit: Audit) -> dict[str, Any]:
 
 
 def show_audit(audit: Audit) -> None:
-    """A line per property."""
+    """Show a line per property."""
     console = open_console()
     outcome = audit.outcome
     if audit.budget is None:

@@ -20,7 +20,7 @@ __all__ = ["CompareView"]
 class CompareView:
     """Shows rounds as they come; a context, so that a terminal is always left in order.
 
-    Several runs may go on at the same time: each has its bar below the one for all of them.
+    Several runs may be in progress: each has a bar below the one for all of them.
     """
 
     def __init__(self, comparison: Comparison, console: Console) -> None:
@@ -58,7 +58,7 @@ class CompareView:
             last = self._steps.pop(run.folder, None)
             if isinstance(event, Failed):
                 self._say(f"{event.error} (failed)")
-            elif last is not None:  # else it was there before, or another process was faster
+            elif last is not None:  # otherwise it was already there, or another process was faster
                 self._print(run, last)
             if self._progress is not None and run.folder in self._bars:
                 self._progress.remove_task(self._bars.pop(run.folder))

@@ -18,7 +18,7 @@ _MARK = "*"
 
 
 def show_plan(plan: Plan) -> None:
-    """A block of rows for each alpha and budget, a row for each task."""
+    """Show a block of rows for each alpha and budget, with a row for each task."""
     console = open_console()
     console.print(_head(plan), soft_wrap=True)
     console.print(_table(plan))
@@ -51,7 +51,7 @@ def _table(plan: Plan) -> Grid:
 
 
 def _columns(plan: Plan) -> list[tuple[str, Callable[[Outlook], str]]]:
-    """By title, what a task's row has in a column."""
+    """The cells of a task's row, by column title."""
     columns: list[tuple[str, Callable[[Outlook], str]]] = []
     if plan.scenarios[0].spent is not None:
         columns += [
@@ -97,7 +97,7 @@ def _metric(outlook: Outlook) -> str:
 
 
 def _targets(plan: Plan) -> dict[str, float]:
-    """By task, what it is to reach."""
+    """The targets, by task."""
     outlooks = plan.scenarios[0].tasks.items()
     return {task: o.reach.target for task, o in outlooks if o.reach is not None}
 
@@ -108,7 +108,7 @@ def _reach_title(plan: Plan) -> str:
 
 
 def _reach(reach: Reach | None, plan: Plan) -> str:
-    """The median, and the range from a tenth to nine tenths of the draws."""
+    """The median, and the range from the 10th to the 90th percentile of the draws."""
     if reach is None:
         return "-"
     if math.isinf(reach.low):

@@ -175,7 +175,7 @@ def _title(kinds: Set[str]) -> str:
 
 
 def troubles(run: Run) -> list[str]:
-    """Lines about what a person should know besides the results."""
+    """Lines about what a user should know besides the results."""
     lines = []
     if run.reason:
         lines.append(f"failed: {run.reason}")
