@@ -155,7 +155,7 @@ def test_tasks_on_the_same_data_are_shared_out_differently() -> None:
 @pytest.mark.parametrize(
     ("experiment", "parts"),
     [
-        (experiment_of(Iid(), Iid(points=90)), ["task 'task1': ", "450", "there are 90"]),
+        (experiment_of(Iid(), Iid(points=90)), ["task 'task1': ", "450", "there are only 90"]),
         (experiment_of(Iid(), Iid(overlap=True)), ["task 'task1': ", "needs points"]),
         (experiment_of(Iid(), count=91), ["task 'task0': ", "91 clients", "90 training examples"]),
         (experiment_of(Iid(), validation=1e-4), ["task 'task0': ", "0.0001", "100", "leaves 0"]),
