@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 
 import mmfl
 from mmfl import Experiment
@@ -81,6 +82,25 @@ class Net(nn.Linear):
         return super().forward(x)
 """
 
+LOUD = """
+import torch
+from dataclasses import dataclass
+
+torch.set_default_dtype(torch.float64)
+
+@dataclass(frozen=True)
+class Loud:
+    def build(self, shape, outputs):
+        return Net(shape[0], outputs)
+
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        torch._C._set_mkldnn_enabled(False)
+        torch.set_anomaly_enabled(True)
+        torch.set_autocast_enabled("cpu", not self.training)
+        return super().forward(x)
+"""
+
 
 def made(*sets: str) -> Experiment:
     return Experiment.from_toml(GOOD, sets=sets, allow_imports=True)
@@ -110,10 +130,12 @@ def expected() -> str:
 def module(tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("models")
     (folder / "prepare_models.py").write_text(MODULE)
+    (folder / "loud_models.py").write_text(LOUD)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         yield
-    sys.modules.pop("prepare_models", None)
+    for name in ("prepare_models", "loud_models"):
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module", params=[Inline(), Local(workers=2)], ids=["inline", "local"])
@@ -252,6 +274,19 @@ def test_what_only_this_process_can_import_is_one_sentence(local, expected, tmp_
     local.prepare(broken)
     sys.modules.pop("late_models", None)
     assert serve(local, made()) == expected  # the answer to a setup that is void is not waited for
+
+
+def test_what_a_module_and_its_model_change_in_torch_changes_no_built_in_model(module, expected):
+    loud = ("tasks.dense.model=loud_models:Loud",)
+    with closing(Local(workers=1).open(made(), data_dir=None)) as engine:
+        assert serve(engine, made()) == expected  # until now this worker runs only mmfl's code
+        try:
+            with_loud = serve(engine, made(*loud))
+            assert torch.get_default_dtype() == torch.float64
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert serve(engine, made()) == expected
+    assert with_loud == fresh(*loud) != expected
 
 
 def test_an_evaluation_that_fails_leaves_no_answer_behind(local, expected):

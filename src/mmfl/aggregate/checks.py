@@ -6,7 +6,6 @@ delta, and in our own worker for every update that goes into a partial sum.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Annotated
@@ -74,7 +73,17 @@ def check_update(
                 delta = Params.pack(layout, delta)
             norm = norm_of(delta.flat)
             if math.isfinite(norm) and norm <= limits.max_norm:
-                return dataclasses.replace(update, delta=delta, norm=norm, partial=None)
+                return ClientUpdate(  # `dataclasses.replace` takes twice as long
+                    update.address,
+                    delta,
+                    update.examples,
+                    update.samples,
+                    update.loss_before,
+                    update.loss_after,
+                    norm,
+                    update.seconds,
+                    update.probability,
+                )
             fault = ("not finite", "the update contains NaN or infinity")
             if math.isfinite(norm):
                 fault = ("norm", f"norm {norm:.3g} exceeds checks.max_norm = {limits.max_norm:g}")

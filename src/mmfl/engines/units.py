@@ -105,7 +105,8 @@ def cut(
     units: list[Unit] = []
     for task, group, counts, costs in groups:
         size, mean = weights[task], float(counts.mean())
-        alike = merge and all(common(job) == common(group[0]) for job in group)
+        first = common(group[0])
+        alike = merge and all(common(job) == first for job in group)
         small = alike and many and mean * size < SMALL
         light = alike and whole and mean < LIGHT and size >= LARGE
         for start in range(0, len(group), CHUNK):

@@ -28,6 +28,7 @@ import os
 import sys
 import warnings
 from multiprocessing.connection import Connection
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -41,10 +42,10 @@ from mmfl.engines.shared_memory.arena import attach
 from mmfl.engines.shared_memory.slots import Blocks, Slot
 from mmfl.errors import EngineError, MmflError, MmflWarning
 from mmfl.exchange import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork, Params
-from mmfl.experiment import Experiment, refuse_edited_code
+from mmfl.experiment import Experiment, has_own_code, refuse_edited_code
 from mmfl.system import calls
 from mmfl.system.user_code import describe_error, pass_on
-from mmfl.train import Trainer, numerics
+from mmfl.train import Trainer, numerics, settle_torch
 
 __all__: list[str] = []
 
@@ -58,6 +59,7 @@ class Worker:
         self._trainer: Trainer | None = None
         self._weights: dict[str, npt.NDArray[Any]] = {}
         self._slots = Blocks(slots)
+        self._runs_own_code = False  # the user's, now or in an earlier experiment
 
     def serve(self) -> None:
         """Answer until the other side is gone."""
@@ -86,7 +88,7 @@ class Worker:
 
     def _end_fork(self) -> None:
         """End this process at once if it was forked from the worker."""
-        if os.getpid() != self._pid:
+        if self._runs_own_code and os.getpid() != self._pid:
             os._exit(0)
 
     @property
@@ -109,13 +111,16 @@ class Worker:
             classes = parts.pop("classes")
             tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
         unpack(objects)
+        self._runs_own_code |= has_own_code(experiment)
         resolved = Experiment.from_dict(experiment, allow_imports=True)
         refuse_edited_code(resolved, code)
         # All that was imported stays: it need not be looked through for garbage ever again. Models
         # do not stay, and what is frozen is never collected: so before any is built.
         gc.freeze()
         self._checks = resolved.checks
-        self._trainer = Trainer.of(resolved, tasks)
+        if not self._runs_own_code:
+            settle_torch()
+        self._trainer = Trainer.of(resolved, tasks, settled=not self._runs_own_code)
         return {"ready": True}, b""
 
     def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
@@ -189,11 +194,14 @@ class Worker:
         return check_update(found, job.address, layout, count, self._checks)
 
 
+_get_done = attrgetter(*DONE[:-1])
+
+
 def _write_result(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:
     """`DONE` of an update, with the time that it took here: to train, to check and to add up."""
     if isinstance(result, ClientFailure):
         return [result.reason, result.detail]
-    return [*(getattr(result, name) for name in DONE[:-1]), seconds]
+    return [*_get_done(result), seconds]
 
 
 def main() -> None:

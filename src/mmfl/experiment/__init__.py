@@ -19,7 +19,12 @@ from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.inputs import find_inputs
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
-from mmfl.experiment.own_code import find_own_code, hash_own_code, refuse_edited_code
+from mmfl.experiment.own_code import (
+    find_own_code,
+    has_own_code,
+    hash_own_code,
+    refuse_edited_code,
+)
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -64,6 +69,7 @@ __all__ = [
     "find_own_code",
     "fits_batched",
     "guard_engine",
+    "has_own_code",
     "hash_own_code",
     "job_needs",
     "model_needs",

@@ -12,7 +12,7 @@ from mmfl.errors import EngineError
 if TYPE_CHECKING:
     from mmfl.experiment.experiment import Experiment
 
-__all__ = ["find_own_code", "hash_own_code", "refuse_edited_code"]
+__all__ = ["find_own_code", "has_own_code", "hash_own_code", "refuse_edited_code"]
 
 
 def hash_own_code(experiment: Experiment | Mapping[str, Any]) -> dict[str, str]:
@@ -34,6 +34,11 @@ def find_own_code(component: Any) -> list[Path]:
     """The files of the modules that a component, such as an experiment, names."""
     files = map(find_module_file, sorted(set(_find_modules(dump(component)))))
     return [Path(file) for file in files if file is not None]
+
+
+def has_own_code(table: Mapping[str, Any]) -> bool:
+    """Whether a plain experiment names parts that are not mmfl's: imported, or in memory."""
+    return any(True for _ in _find_modules(table))
 
 
 def refuse_edited_code(experiment: Experiment, code: Mapping[str, str]) -> None:

@@ -90,13 +90,13 @@ def make_jobs(
     state: State,
 ) -> list[Job]:
     """One job per assignment: task after task, each by ascending client."""
-    t, tasks = view.round, view.tasks
+    t, tasks, run = view.round, view.tasks, experiment.run_id
     work = {task: experiment.work(task, state.versions[task]) for task in tasks}
     order = np.lexsort((assignments.clients, assignments.tasks))
     shares = population.work(view, assignments)[order].tolist()
     return [
         Job(
-            Address(experiment.run_id, t, tasks[column], client, state.versions[tasks[column]]),
+            Address(run, t, tasks[column], client, state.versions[tasks[column]]),
             experiment.seed,
             work[tasks[column]] if share == 1 else replace(work[tasks[column]], share=share),
             probability,

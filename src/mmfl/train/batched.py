@@ -217,7 +217,7 @@ def _width(turn: Turn) -> int:
     return min(turn.work.batch_size, -(-len(turn.rows) // 8) * 8)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Schedule:
     """The batches of turns that are taken together.
 
@@ -225,26 +225,21 @@ class _Schedule:
         turns: Whose.
         plans: Each turn's batches, as places in its rows.
         ranked: The turns' numbers, longest first: who still trains is in front.
+        last: The number of the last step of the longest turns, from 0.
+        work: What all of them have in common.
     """
 
     turns: Sequence[Turn]
     plans: Sequence[Sequence[Ints]]
     ranked: Sequence[int]
+    last: int
+    work: LocalWork
 
     @classmethod
     def of(cls, turns: Sequence[Turn]) -> _Schedule:
         plans = [list(batches(len(turn.rows), turn.work, rng=turn.rng)) for turn in turns]
-        return cls(turns, plans, sorted(range(len(turns)), key=lambda k: -len(plans[k])))
-
-    @property
-    def work(self) -> LocalWork:
-        """What all of them have in common."""
-        return self.turns[0].work
-
-    @property
-    def last(self) -> int:
-        """The number of the last step of the longest turns, from 0."""
-        return len(self.plans[self.ranked[0]]) - 1
+        ranked = sorted(range(len(turns)), key=lambda k: -len(plans[k]))
+        return cls(turns, plans, ranked, len(plans[ranked[0]]) - 1, turns[0].work)
 
     def active(self, step: int) -> list[int]:
         """The turns that have such a step."""

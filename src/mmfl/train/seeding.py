@@ -17,7 +17,7 @@ from mmfl.rng import Stream
 from mmfl.train.modes import set_modes_aside
 from mmfl.train.settings import USUAL, change_settings, read_settings
 
-__all__ = ["end_fork", "isolate_torch", "seed_torch"]
+__all__ = ["end_fork", "isolate_torch", "seed_torch", "settle_torch"]
 
 _LOCK = threading.RLock()
 _NOTHING = nullcontext()
@@ -50,6 +50,13 @@ def isolate_torch() -> Iterator[None]:
             after = read_settings()
             if after != before:
                 change_settings(after, before)
+
+
+def settle_torch() -> None:
+    """What `isolate_torch` does for a block, for good: in a process that runs only mmfl's code."""
+    set_modes_aside()
+    torch.set_num_threads(1)
+    change_settings(read_settings(), USUAL)
 
 
 @contextmanager

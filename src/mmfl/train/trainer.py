@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -86,6 +87,8 @@ class Trainer:
         seed: Of models' first weights, and of what evaluations draw.
         precision: In which models compute.
         batch_size: Of evaluations.
+        settled: Whether only mmfl's code runs in this process, after `settle_torch`: nothing then
+            changes how torch computes, and no piece of work has to be isolated.
     """
 
     def __init__(
@@ -98,16 +101,21 @@ class Trainer:
         seed: int,
         precision: str,
         batch_size: int,
+        settled: bool = False,
     ) -> None:
         self._tasks = {task.name: task for task in tasks}
         self._kernels = kernels
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
+        self._isolate: Callable[[], AbstractContextManager[None]]
+        self._isolate = nullcontext if settled else isolate_torch
         self.arrays = arrays
         self.federation = federation
         self._setups: dict[str, _TaskSetup] = {}
 
     @classmethod
-    def of(cls, experiment: Experiment, arrays: Mapping[str, Arrays]) -> Trainer:
+    def of(
+        cls, experiment: Experiment, arrays: Mapping[str, Arrays], *, settled: bool = False
+    ) -> Trainer:
         """A trainer for an experiment, which is resolved."""
         return cls(
             experiment.tasks,
@@ -117,6 +125,7 @@ class Trainer:
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
+            settled=settled,
         )
 
     def initial(self, task: str) -> Params:
@@ -176,7 +185,7 @@ class Trainer:
         start, spent, done = calls.perf_counter(), 0.0, 0
         try:
             turns = [self._turn(job) for job in jobs]
-            with isolate_torch():
+            with self._isolate():
                 for turn, (change, report) in zip(
                     turns, setup.kernel.train(weights, turns, out), strict=True
                 ):
@@ -218,7 +227,7 @@ class Trainer:
             if client is not None:
                 rows = self.federation.shard(task, client)
             assert rows is not None
-            with isolate_torch(), torch.no_grad(), seed_torch(rng):
+            with self._isolate(), torch.no_grad(), seed_torch(rng):
                 setup.resident.set(weights)
                 sums = self._sums(setup, rows, split)
         except BaseException as error:
