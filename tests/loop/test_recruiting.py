@@ -67,7 +67,7 @@ def test_a_fractional_winner_is_available_with_its_probability():
         MaxMinFair(3.0), write_bids([[0, 0.1, 0.1, 0.1], [1, 0.1, 0.1, 9.0]])
     )
     engine = hired(settings)
-    population = recruit(engine.experiment, engine.federation)
+    population = recruit(engine.experiment.recruitment, engine.federation, engine.experiment.seed)
     assert population is not None
     x = population.outcome.participation[1, 2]
     assert 0.05 < x < 0.95
@@ -174,7 +174,7 @@ def test_all_tasks_cannot_be_left_out():
 def test_a_task_that_is_left_out_does_not_hold_up_the_others(mechanism):
     bids = write_bids([[0, 0.1, 0.3, ""], [1, 0.1, 0.3, ""], [2, 0.1, 9.0, ""]])
     engine = hired(RecruitmentSettings(mechanism, bids, empty="leave_out"))
-    found = recruit(engine.experiment, engine.federation)
+    found = recruit(engine.experiment.recruitment, engine.federation, engine.experiment.seed)
     assert found is not None
     assert found.left_out == ("c",)
     two = mechanism.recruit([[0.1, 0.3], [0.1, 0.3], [0.1, 9.0]])
@@ -188,7 +188,7 @@ def test_a_task_that_is_left_out_does_not_hold_up_the_others(mechanism):
 def test_of_several_empty_tasks_the_dearest_goes_first():
     bids = write_bids([[0, 5.0, 0.4, 4.0]])
     engine = hired(RecruitmentSettings(MaxMinFair(1.0, fractional=False), bids, empty="leave_out"))
-    found = recruit(engine.experiment, engine.federation)
+    found = recruit(engine.experiment.recruitment, engine.federation, engine.experiment.seed)
     assert found is not None
     assert found.left_out == ("a", "c")
     assert found.outcome.take_up.tolist() == [0, 1, 0]
@@ -346,7 +346,7 @@ def test_what_is_no_file_is_not_waited_for(path, said):
 
 def _given(settings: RecruitmentSettings):
     engine = mock(changes={"recruitment": settings})
-    return engine.experiment, engine.federation
+    return settings, engine.federation, engine.experiment.seed
 
 
 def test_ids_of_a_range_are_those_of_a_list():

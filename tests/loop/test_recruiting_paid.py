@@ -37,7 +37,7 @@ def test_who_drops_out_is_paid_or_not():
     )
     for policy in ("paid", "unpaid"):
         engine = hired(dataclasses.replace(settings, dropouts=policy))
-        found = recruit(engine.experiment, engine.federation)
+        found = recruit(engine.experiment.recruitment, engine.federation, engine.experiment.seed)
         assert found is not None
         given = np.zeros((12, 3), np.int64)
         given[0], given[1] = (4, 1, 0), (2, 0, 0)
@@ -121,7 +121,7 @@ def test_a_winner_without_data_is_paid_only_if_everybody_is():
     table[0, 0] = 0
     for policy, share in (("paid", 1.0), ("unpaid", 0.0)):
         engine = hired(RecruitmentSettings(BudgetFair(3.0), bids, dropouts=policy), table=table)
-        found = recruit(engine.experiment, engine.federation)
+        found = recruit(engine.experiment.recruitment, engine.federation, engine.experiment.seed)
         assert found is not None
         nothing = np.zeros((12, 3), np.int64)
         paid = compute_payments(found, nothing, nothing)

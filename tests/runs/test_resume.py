@@ -16,6 +16,7 @@ import mmfl
 from mmfl import Experiment, Run
 from mmfl.errors import EngineError, MmflWarning, StoreError
 from mmfl.experiment import Checkpoints
+from mmfl.loop.scoring import RegularEvaluation
 from mmfl.market import MECHANISMS
 from mmfl.market.bids_io import Csv
 from mmfl.runs import RunStore, stored_rounds
@@ -125,8 +126,8 @@ def test_broken_off_in_the_middle_of_a_round_nothing_before_it_is_lost(
                 raise stop
             return real(*args)
 
-        real = mmfl.loop.loop.evaluate_tasks
-        patched.setattr("mmfl.loop.loop.evaluate_tasks", tested)
+        real = RegularEvaluation.evaluate_tasks
+        patched.setattr(RegularEvaluation, "evaluate_tasks", tested)
         with pytest.raises(stop if stop is KeyboardInterrupt else EngineError):
             mmfl.run(experiment, "run")
     assert Run.load("run").rounds == after

@@ -15,6 +15,7 @@ import mmfl
 from mmfl import Run
 from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Checkpoints
+from mmfl.loop.scoring import RegularEvaluation
 from mmfl.runs import RunStore, stored_rounds
 from mmfl.runs.checkpoints import CheckpointStore
 from support.helpers import one_line
@@ -97,7 +98,7 @@ def test_what_went_wrong_first_is_told(small, monkeypatch, stop):
     monkeypatch.setattr(CheckpointStore, "save", save)
     with stored_rounds(small, "run") as rounds:
         next(rounds)
-        monkeypatch.setattr("mmfl.loop.loop.evaluate_tasks", tested)
+        monkeypatch.setattr(RegularEvaluation, "evaluate_tasks", tested)
         warnings.simplefilter("ignore", MmflWarning)  # pytest undoes it
         with pytest.raises(type(stop), match="first"):
             next(rounds)

@@ -222,7 +222,11 @@ class Experiment:
 
     def training(self, task: str) -> LocalTraining:
         """``[local]`` with the task's own settings."""
-        return self.local.override(self.task(task).local)
+        return self._training[self.task(task).name]
+
+    @cached_property
+    def _training(self) -> dict[str, LocalTraining]:
+        return {task.name: self.local.override(task.local) for task in self.tasks}
 
     def work(self, task: str, t: int) -> LocalWork:
         """A turn's work in the round before which a task trained in t rounds."""

@@ -1,6 +1,5 @@
 """The round loop: Algorithm 1, and everything that a round consists of."""
 
-from mmfl.loop.allocation import allocate_clients, make_jobs
 from mmfl.loop.client_history import ClientTable, Segment
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.loop import play, rounds
@@ -19,11 +18,9 @@ __all__ = [
     "Segment",
     "Setup",
     "State",
-    "allocate_clients",
     "combine",
     "compute_payments",
     "extend_chain",
-    "make_jobs",
     "play",
     "recruit",
     "rounds",

@@ -5,95 +5,92 @@ An aggregator may want to know more than the protocol says: see `mmfl.aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mmfl.aggregate import wanted_by
+from mmfl.aggregate import Aggregator, wanted_by
 from mmfl.config import short
 from mmfl.errors import EngineError, describe_type
-from mmfl.exchange import ClientFailure, Params
+from mmfl.exchange import ClientFailure, LocalWork, Params
 from mmfl.faults import Fault
-from mmfl.loop.population import Population
-from mmfl.loop.scoring import score_tasks
+from mmfl.loop.scoring import Scoring
 from mmfl.loop.state import State
 from mmfl.objectives import Measured
 from mmfl.system.user_code import describe_part, guard_part, is_own
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Engine, Experiment
+    from mmfl.experiment import Engine
 
-__all__ = ["aggregate_updates", "keep_losses", "measure_losses"]
+__all__ = ["Aggregation"]
 
 
-def measure_losses(
-    experiment: Experiment, engine: Engine, population: Population, state: State
-) -> tuple[State, list[ClientFailure], list[Fault]]:
-    """The state with the losses of the initial models, if the aggregator wants them.
+@dataclass(frozen=True, eq=False)
+class Aggregation:
+    """How a task's updates become its new weights.
 
-    Returns:
-        The state, clients that did not deliver, and injected lies.
+    Attributes:
+        aggregator: The rule.
+        work: (task, v) to the work of a turn at a task that has trained in v rounds.
     """
-    if state.round or "loss" not in wanted_by(experiment.aggregator):
-        return state, [], []
-    _, seen, failures, lies = score_tasks(0, experiment, engine, population, state, ())
-    return keep_losses(experiment, state, seen), failures, lies
 
+    aggregator: Aggregator
+    work: Callable[[str, int], LocalWork]
 
-def keep_losses(experiment: Experiment, state: State, seen: Mapping[str, Measured]) -> State:
-    """The state with the losses that were measured, if the aggregator wants them."""
-    if "loss" not in wanted_by(experiment.aggregator):
-        return state
-    return state.replace(loss={**state.loss, **{task: m.loss for task, m in seen.items()}})
+    @property
+    def wants_loss(self) -> bool:
+        """Whether the aggregator wants the losses that were measured where f_s was."""
+        return "loss" in wanted_by(self.aggregator)
 
+    def measure_losses(
+        self, state: State, scoring: Scoring, engine: Engine
+    ) -> tuple[State, list[ClientFailure], list[Fault]]:
+        """The state with the losses of the initial models, if the aggregator wants them.
 
-def aggregate_updates(
-    experiment: Experiment, task: str, state: State, updates: Iterable[Any]
-) -> tuple[Params, Any]:
-    """A task's new weights, and the aggregator's state.
+        Returns:
+            The state, clients that did not deliver, and injected lies.
+        """
+        if state.round or not self.wants_loss:
+            return state, [], []
+        _, seen, failures, lies = scoring.score_tasks(0, engine, state)
+        return self.keep_losses(state, seen), failures, lies
 
-    Args:
-        experiment: Whose aggregator is asked.
-        task: For which task.
-        state: The state before the round.
-        updates: What its clients did.
-    """
-    aggregator: Any = experiment.aggregator
-    told: dict[str, float] = {}
-    for word in wanted_by(aggregator):
-        if word == "loss":
-            told[word] = state.loss.get(task, nan)
-        else:
-            told[word] = experiment.work(task, state.versions[task]).lr
-    with guard_part("aggregator", aggregator, task=task):
-        answer = aggregator.aggregate(
-            state.params[task], updates, state.difficulty[task], state.aggregator[task], **told
-        )
-    return _check_answer(experiment, task, state, answer)
+    def keep_losses(self, state: State, seen: Mapping[str, Measured]) -> State:
+        """The state with the losses that were measured, if the aggregator wants them."""
+        if not self.wants_loss:
+            return state
+        return state.replace(loss={**state.loss, **{task: m.loss for task, m in seen.items()}})
 
+    def aggregate(self, task: str, state: State, updates: Iterable[Any]) -> tuple[Params, Any]:
+        """A task's new weights, and the aggregator's state.
 
-def _check_answer(
-    experiment: Experiment, task: str, before: State, answer: Any
-) -> tuple[Params, Any]:
-    """The new weights and the aggregator's state, or an error that names the aggregator.
-
-    A model that diverges under a built-in aggregator is a result. All updates are finite, so with a
-    user's aggregator, weights that are not finite are a mistake.
-
-    Args:
-        experiment: Whose aggregator gave the answer.
-        task: For which task.
-        before: The state before the round.
-        answer: What it returned.
-    """
-    fault = _find_fault(answer, before.params[task], own=is_own(experiment.aggregator))
-    if fault:
-        who = f"task {task!r}: the aggregator {describe_part(experiment.aggregator)}"
-        raise EngineError(f"{who} must return {fault}")
-    weights, state = answer
-    return weights, state
+        Args:
+            task: For which task.
+            state: The state before the round.
+            updates: What its clients did.
+        """
+        aggregator: Any = self.aggregator
+        told: dict[str, float] = {}
+        for word in wanted_by(aggregator):
+            if word == "loss":
+                told[word] = state.loss.get(task, nan)
+            else:
+                told[word] = self.work(task, state.versions[task]).lr
+        with guard_part("aggregator", aggregator, task=task):
+            answer = aggregator.aggregate(
+                state.params[task], updates, state.difficulty[task], state.aggregator[task], **told
+            )
+        # A model that diverges under a built-in aggregator is a result. All updates are finite, so
+        # with a user's aggregator, weights that are not finite are a mistake.
+        fault = _find_fault(answer, state.params[task], own=is_own(aggregator))
+        if fault:
+            who = f"task {task!r}: the aggregator {describe_part(aggregator)}"
+            raise EngineError(f"{who} must return {fault}")
+        weights, after = answer
+        return weights, after
 
 
 def _find_fault(answer: Any, old: Params, *, own: bool) -> str:

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING
 
 from mmfl.errors import InputError
 from mmfl.experiment import check_experiment
-from mmfl.loop.aggregation import aggregate_updates, keep_losses, measure_losses
-from mmfl.loop.allocation import allocate_clients, make_jobs
-from mmfl.loop.gate import open_gate
 from mmfl.loop.iteration import Rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_left_out
-from mmfl.loop.scoring import evaluate_tasks, score_tasks
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
 from mmfl.system.calls import perf_counter
@@ -70,44 +66,31 @@ def _rounds(
 
 def play(ready: Setup, state: State) -> Steps:
     """The rounds after a state, one after the other."""
-    experiment, population = ready.experiment, ready.population
-    warn_left_out(population.recruited)
+    experiment = ready.experiment
+    warn_left_out(ready.population.recruited)
     if state.lineage != experiment.lineage:
         raise InputError("the state belongs to another experiment and cannot be resumed")
     for t in range(state.round + 1, experiment.rounds + 1):  # line 2
         with ready.hold() as engine:
-            state, record = _round(t, experiment, engine, population, state)
+            state, record = _round(t, ready, engine, state)
         yield state, record
 
 
-def _round(
-    t: int, experiment: Experiment, engine: Engine, population: Population, state: State
-) -> tuple[State, RoundRecord]:
-    start = perf_counter()
-    state, early, early_lies = measure_losses(experiment, engine, population, state)
-    tasks = engine.federation.tasks
+def _round(t: int, ready: Setup, engine: Engine, state: State) -> tuple[State, RoundRecord]:
+    allocation, aggregation, scoring = ready.allocation, ready.aggregation, ready.scoring
+    population, start = ready.population, perf_counter()
+    state, early, early_lies = aggregation.measure_losses(state, scoring, engine)
     active = population.active(t, state.offenders)  # line 3: m = C x K clients are active
-    # lines 4-5
-    view, assignments, allocator = allocate_clients(t, experiment, population, active, state)
-    jobs = make_jobs(experiment, population, view, assignments, state)
-    gate = open_gate(
-        engine,
-        view,
-        state,
-        checks=experiment.checks,
-        mergeable=experiment.aggregator.mergeable,
-        faults=experiment.faults,
-        seed=experiment.seed,
-    )
+    view, assignments, allocator = allocation.allocate(t, active, state)  # lines 4-5
+    jobs = allocation.make_jobs(view, assignments, state)
+    gate = ready.open_gate(view, state)
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
-        params[task], aggregator[task] = aggregate_updates(  # lines 12-13
-            experiment, task, state, updates
-        )
+        params[task], aggregator[task] = aggregation.aggregate(task, state, updates)  # lines 12-13
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
-    if experiment.quarantine is not None:
-        offenders = experiment.quarantine.after(t, offenders, gate.delivered, gate.failures)
+    if population.quarantine is not None:
+        offenders = population.quarantine.after(t, offenders, gate.delivered, gate.failures)
     state = state.replace(
         round=t,
         params=params,
@@ -119,19 +102,17 @@ def _round(
         offenders=offenders,
     )
     # line 14: obtain f_s
-    difficulty, seen, silent, lies = score_tasks(
-        t, experiment, engine, population, state, gate.trained
-    )
-    state = keep_losses(experiment, state, seen)
-    state, shown = evaluate_tasks(t, experiment, engine, state, seen)
-    chain = extend_chain(state.chain, t, tasks, assignments, difficulty)
+    difficulty, seen, silent, lies = scoring.score_tasks(t, engine, state, gate.trained)
+    state = aggregation.keep_losses(state, seen)
+    state, shown = ready.evaluation.evaluate_tasks(t, engine, state, seen)
+    chain = extend_chain(state.chain, t, view.tasks, assignments, difficulty)
     state, done = state.replace(difficulty=difficulty, chain=chain), perf_counter()
     return state, RoundRecord(
         round=t,
-        tasks=tasks,
+        tasks=view.tasks,
         active=len(active),
         assignments=assignments,
-        clients={task: gate.trained.get(task, 0) for task in tasks},
+        clients={task: gate.trained.get(task, 0) for task in view.tasks},
         samples=gate.samples,
         failures=(*early, *gate.failures, *silent),
         difficulty=difficulty,

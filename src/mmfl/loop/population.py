@@ -54,7 +54,7 @@ class Population:
     @classmethod
     def of(cls, federation: Federation, experiment: Experiment) -> Population:
         """Hold the auction, if there is one, and ask the federation who can train anything."""
-        recruited = recruit(experiment, federation)
+        recruited = recruit(experiment.recruitment, federation, experiment.seed)
         places = federation.able()
         if recruited is not None:
             places = np.flatnonzero(recruited.able.any(axis=1))

@@ -21,7 +21,7 @@ from mmfl.rng import stream
 from mmfl.system.user_code import Guard, describe_part
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Experiment, Federation
+    from mmfl.experiment import Federation
 
 __all__ = ["RecruitedClients", "compute_payments", "recruit", "warn_left_out"]
 
@@ -67,16 +67,17 @@ class RecruitedClients:
         return self.outcome.participation[places, columns]
 
 
-def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients | None:
-    """Hold the auction of an experiment; None if it has none.
+def recruit(
+    settings: RecruitmentSettings | None, federation: Federation, seed: int
+) -> RecruitedClients | None:
+    """Hold the auction of an experiment with this seed; None if it has none.
 
     A task that nobody may train is left out, if the experiment says so, and the auction is held
     again for the others; of several such tasks, the most expensive one first.
     """
-    settings = experiment.recruitment
     if settings is None:
         return None
-    bids = settings.collect_bids(federation.tasks, federation.clients, experiment.seed)
+    bids = settings.collect_bids(federation.tasks, federation.clients, seed)
     holds = federation.sizes(ids_of(federation.clients)) > 0
     entry = np.where(holds, bids.values, np.inf).min(axis=0, initial=np.inf)
     kept = list(range(len(bids.tasks)))
@@ -85,7 +86,7 @@ def recruit(experiment: Experiment, federation: Federation) -> RecruitedClients 
         able = (outcome.participation > 0) & holds[:, kept]
         empty = [place for place in range(len(kept)) if not able[:, place].any()]
         if not empty:
-            return _all_columns(settings, experiment.seed, bids, kept, outcome, able)
+            return _all_columns(settings, seed, bids, kept, outcome, able)
         if settings.empty == "stop":
             raise InputError(_why_empty(settings, outcome, empty[0]))
         del kept[max(empty, key=lambda place: (entry[kept[place]], place))]

@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING
 
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
-from mmfl.objectives import Measured, Metric
+from mmfl.objectives import Measured, Metric, Score
 from mmfl.system.user_code import guard_part
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Engine, Experiment, Federation, Ids
+    from mmfl.experiment import Engine, Federation, Ids, Task
     from mmfl.loop.population import Population
     from mmfl.loop.state import State
 
-__all__ = [
-    "combine",
-    "evaluate_tasks",
-    "score_tasks",
-]
+__all__ = ["RegularEvaluation", "Scoring", "combine"]
 
 
 def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measured]:
@@ -50,46 +46,61 @@ def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measu
     }
 
 
-def score_tasks(
-    t: int,
-    experiment: Experiment,
-    engine: Engine,
-    population: Population,
-    state: State,
-    trained: Collection[str],
-) -> tuple[dict[str, float], dict[str, Measured], list[ClientFailure], list[Fault]]:
-    """f_s of every task, what was measured for it, clients that did not deliver, and injected lies.
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """How the difficulty f_s of every task is obtained.
 
-    A task that did not train keeps its score.
+    Attributes:
+        score: From what was measured to f_s.
+        tasks: The tasks by name.
+        split: The server's split on which f_s is evaluated; None = clients evaluate it on their
+            own data (the paper's equation 1).
+        population: Which clients are asked.
+        faults: What goes wrong with clients' evaluations.
+        seed: The experiment's.
+        run_id: How failures name the run.
     """
-    changed = {
-        task: weights
-        for task, weights in state.params.items()
-        if task in trained or math.isnan(state.difficulty[task])
-    }
-    asked = None
-    if experiment.score_source == "clients":  # the paper's equation 1
-        asked = {task: population.evaluators(t, task, state.offenders) for task in changed}
-    split: Split = experiment.score_split if asked is None else "train"
-    failures: list[ClientFailure] = []
-    faults = experiment.faults or Faults()
-    injection = Injection(faults, experiment.seed, t, tuple(state.params))
-    pieces = engine.evaluate(changed, split, asked)
-    if asked is not None:
-        metrics = {task: experiment.task(task).metric for task in asked}
-        gate = _EvaluationGate(
-            experiment.run_id, metrics, asked, population.federation, state, injection, failures
-        )
-        pieces = iter(list(gate.admit(pieces)))
-        gate.close()
-    seen = combine(pieces)
-    difficulty = dict(state.difficulty)
-    for task, measured in seen.items():
-        others = [f for name, f in state.difficulty.items() if name != task]
-        with guard_part("score", experiment.score, task=task):
-            f = float(experiment.score.difficulty(measured, experiment.task(task)))
-        difficulty[task] = _make_safe(f, others)
-    return difficulty, seen, failures, injection.faults
+
+    score: Score
+    tasks: Mapping[str, Task]
+    split: Split | None
+    population: Population
+    faults: Faults | None
+    seed: int
+    run_id: str
+
+    def score_tasks(
+        self, t: int, engine: Engine, state: State, trained: Collection[str] = ()
+    ) -> tuple[dict[str, float], dict[str, Measured], list[ClientFailure], list[Fault]]:
+        """f_s of every task, what was measured for it, clients that did not deliver, injected lies.
+
+        A task that did not train keeps its score.
+        """
+        changed = {
+            task: weights
+            for task, weights in state.params.items()
+            if task in trained or math.isnan(state.difficulty[task])
+        }
+        failures: list[ClientFailure] = []
+        injection = Injection(self.faults or Faults(), self.seed, t, tuple(state.params))
+        if self.split is not None:
+            seen = combine(engine.evaluate(changed, self.split))
+        else:
+            population = self.population
+            asked = {task: population.evaluators(t, task, state.offenders) for task in changed}
+            metrics = {task: self.tasks[task].metric for task in asked}
+            gate = _EvaluationGate(
+                self.run_id, metrics, asked, population.federation, state, injection, failures
+            )
+            seen = combine(list(gate.admit(engine.evaluate(changed, "train", asked))))
+            gate.close()
+        difficulty = dict(state.difficulty)
+        for task, measured in seen.items():
+            others = [f for name, f in state.difficulty.items() if name != task]
+            with guard_part("score", self.score, task=task):
+                f = float(self.score.difficulty(measured, self.tasks[task]))
+            difficulty[task] = _make_safe(f, others)
+        return difficulty, seen, failures, injection.faults
 
 
 @dataclass(frozen=True)
@@ -173,26 +184,40 @@ class _EvaluationGate:
         return 0 < answer.examples <= holds and finite and blind and bounded
 
 
-def evaluate_tasks(
-    t: int, experiment: Experiment, engine: Engine, state: State, seen: Mapping[str, Measured]
-) -> tuple[State, State]:
-    """The state to continue with, and the state to show, with the test split evaluated when due.
+@dataclass(frozen=True)
+class RegularEvaluation:
+    """When the test split is evaluated.
 
-    They differ after the last round, which is always evaluated: a run that gets more rounds later
-    continues as if they had been planned from the start.
+    Attributes:
+        every: Rounds between evaluations.
+        rounds: T.
+        scored: Whether f_s is obtained on the test split, after every round.
     """
-    measured = dict(state.measured)
-    if experiment.score_source == "server" and experiment.score_split == "test":
-        measured |= seen
-        state = state.replace(measured=measured, stale=state.stale - seen.keys())
-        return state, state
-    due = t % experiment.evaluate.every == 0
-    if not due and t != experiment.rounds:
-        return state, state
-    old = {task: weights for task, weights in state.params.items() if task in state.stale}
-    measured |= combine(engine.evaluate(old, "test"))
-    shown = state.replace(measured=measured, stale=frozenset())
-    return shown if due else state, shown
+
+    every: int
+    rounds: int
+    scored: bool
+
+    def evaluate_tasks(
+        self, t: int, engine: Engine, state: State, seen: Mapping[str, Measured]
+    ) -> tuple[State, State]:
+        """The state to continue with, and the state to show.
+
+        They differ after the last round, which is always evaluated: a run that gets more rounds
+        later continues as if they had been planned from the start.
+        """
+        measured = dict(state.measured)
+        if self.scored:
+            measured |= seen
+            state = state.replace(measured=measured, stale=state.stale - seen.keys())
+            return state, state
+        due = t % self.every == 0
+        if not due and t != self.rounds:
+            return state, state
+        old = {task: weights for task, weights in state.params.items() if task in state.stale}
+        measured |= combine(engine.evaluate(old, "test"))
+        shown = state.replace(measured=measured, stale=frozenset())
+        return shown if due else state, shown
 
 
 def _make_safe(f: float, others: Iterable[float]) -> float:

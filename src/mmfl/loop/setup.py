@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.experiment import guard_engine, use_engine
+from mmfl.loop.aggregation import Aggregation
+from mmfl.loop.allocation import Allocation
+from mmfl.loop.gate import Gate, open_gate
 from mmfl.loop.population import Population
+from mmfl.loop.scoring import RegularEvaluation, Scoring
 from mmfl.loop.state import State
 from mmfl.system.turns import hold
 
 if TYPE_CHECKING:
+    from mmfl.allocate import View
     from mmfl.experiment import Engine, Experiment, Federation
 
 __all__ = ["Setup", "set_up"]
@@ -33,12 +38,20 @@ class Setup:
         experiment: What to do, resolved.
         engine: To be used while it is held.
         population: Who may train what.
+        allocation: Who trains what in each round.
+        aggregation: How updates become weights.
+        scoring: How f_s is obtained.
+        evaluation: When the test split is evaluated.
         federation: The clients, as long as the engine serves this experiment.
     """
 
     experiment: Experiment
     engine: Engine
     population: Population
+    allocation: Allocation
+    aggregation: Aggregation
+    scoring: Scoring
+    evaluation: RegularEvaluation
     federation: Federation
 
     @contextmanager
@@ -54,6 +67,18 @@ class Setup:
         """The state before round one: Algorithm 1, line 1."""
         with self.hold() as engine:
             return State.first(engine.initial(), self.experiment.lineage)
+
+    def open_gate(self, view: View, state: State) -> Gate:
+        """The gate of a round."""
+        return open_gate(
+            self.engine,
+            view,
+            state,
+            checks=self.experiment.checks,
+            mergeable=self.experiment.aggregator.mergeable,
+            faults=self.experiment.faults,
+            seed=self.experiment.seed,
+        )
 
 
 @contextmanager
@@ -89,4 +114,23 @@ def set_up(
 def _make_setup(experiment: Experiment, engine: Engine, population: Population | None) -> Setup:
     experiment, federation = experiment.resolved(), engine.federation
     population = population or Population.of(federation, experiment)
-    return Setup(experiment, engine, population, federation)
+    seed, run_id, rounds = experiment.seed, experiment.run_id, experiment.rounds
+    split = experiment.score_split if experiment.score_source == "server" else None
+    return Setup(
+        experiment,
+        engine,
+        population,
+        Allocation(experiment.allocator, population, experiment.work, rounds, seed, run_id),
+        Aggregation(experiment.aggregator, experiment.work),
+        Scoring(
+            experiment.score,
+            {task.name: task for task in experiment.tasks},
+            split,
+            population,
+            experiment.faults,
+            seed,
+            run_id,
+        ),
+        RegularEvaluation(experiment.evaluate.every, rounds, scored=split == "test"),
+        federation,
+    )

@@ -253,6 +253,6 @@ def _recruit(
         if experiment.recruitment is None:
             raise
         with suppress(NoClientsError):  # they were recruited, but none of them is ever active
-            return None, recruit(experiment, federation)
+            return None, recruit(experiment.recruitment, federation, experiment.seed)
         return None, None
     return population, population.recruited
