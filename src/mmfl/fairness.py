@@ -1,4 +1,4 @@
-"""How even a result is over tasks."""
+"""How even a result is across tasks."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def said(err: str, code: int = 2, out: str = "", **more: object) -> str:
     "sentence",
     [
         "case.toml: clients must be a table, got 3",
-        "case.toml: task 'a': its data set needs about 3 GB; 1 GB are free",
+        "case.toml: task 'a': its data set needs about 3 GB; 1 GB is free",
         "case.toml: clients.count must be a whole number, got 2.5",
         "case.toml: raise clients.count",
         "case.toml: 'odd key' is not a known key; known: rounds",

@@ -61,7 +61,7 @@ def mistake(call):
         ),
         (
             ("-m", "value_threshold"),
-            "value_threshold needs the price that it posts: add --threshold, such as",
+            "value_threshold needs a price to post: add --threshold, such as",
         ),
         (
             ("-m", "value_threshold", "-b", "1"),
@@ -98,7 +98,7 @@ def test_a_wrong_option_is_one_sentence(mistake, command, options, sentence):
         (("-b", "1", "--payment", "first"), "--payment must be 'critical' or 'share'"),
         (
             ("-b", "1", "-m", "value_threshold"),
-            "value_threshold needs the price that it posts: add --threshold, such as",
+            "value_threshold needs a price to post: add --threshold, such as",
         ),
         (
             ("-b", "1", "-m", "gmm_fair,maxmin_fair"),

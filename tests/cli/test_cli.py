@@ -170,7 +170,7 @@ MISTAKES = {
     "data folder": (["--data-dir", "nowhere", "--set", "tasks.dense.dataset=x"], "does not exist"),
     "short data": (
         ["--set", "tasks.image.partition.points=[900,900]"],
-        "task 'image': 10 clients with 900 to 900 points need 9000 training examples, but there",
+        "task 'image': 10 clients with 900 points each need 9000 training examples, but there",
     ),
     "more clients than data": (
         ["--set", "clients.count=1000"],

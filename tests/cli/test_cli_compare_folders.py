@@ -138,7 +138,7 @@ def test_other_seeds_of_another_experiment_are_another_comparison(compare):
 def test_a_run_directory_is_not_for_a_comparison(compare, call, tmp_path):
     assert call("run", tmp_path / "a.toml", "-q", "--out", "runs/a-compare")[0] == 0
     before = contents()
-    said = "'runs/a-compare' is the directory of a run"
+    said = "'runs/a-compare' is a run directory"
     assert compare("--out", "runs/a-compare") == (
         2, "", f"mmfl: {said}; choose another folder (--out)\n"
     )  # fmt: skip

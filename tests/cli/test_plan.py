@@ -152,7 +152,7 @@ MISTAKES = [
     (("--beta", "0.5"), "--beta applies only to the curves of runs; give a run"),
     (("--beta", "nan", "--run", "x"), "--beta must be in [0, 1], got nan"),
     (("--draws", "0"), "--draws must be a whole number >= 1, got 0"),
-    (("--target", "0.5"), "--target: only the curves of runs show when it is reached; give a run"),
+    (("--target", "0.5"), "--target: only learning curves show when it is reached; give a run"),
     (("--target", "a"), "--target must be a number, or like fashion=0.4,digits=0.1, got 'a'"),
     (("--run", "nowhere"), "--run: 'nowhere' does not exist"),
     (

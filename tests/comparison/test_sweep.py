@@ -115,7 +115,7 @@ def test_more_processes_than_there_is_memory_for_are_refused(monkeypatch):
     plan = Comparison({"x": made(text=LOCAL)}, range(9999), "out")
     message = one_line(ResourceError, lambda: plan.jobs(9999))
     assert message == (
-        "jobs = 9,999 needs about 105 MB in each of 9,999 worker processes; 1.0 GB are free"
+        "jobs = 9,999 needs about 105 MB in each of 9,999 worker processes; 1.0 GB is free"
     )
     assert plan.jobs(3) == 3
 

@@ -78,7 +78,7 @@ def test_workers_get_the_objects_that_are_named(monkeypatch):
     path = keep(define(BUILD))
     packed = pack([path])
     monkeypatch.setattr(module, "_kept", {})
-    with pytest.raises(PydanticCustomError, match="'build' was given in memory"):
+    with pytest.raises(PydanticCustomError, match="'build' was passed in memory"):
         import_object(path)
     unpack(packed)
     assert import_object(path)(1, 2) == [1, 2, 3]

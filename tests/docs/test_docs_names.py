@@ -74,4 +74,4 @@ def test_what_the_makefile_imports_exists():
 def test_the_numbers_of_the_explanation_are_those_of_the_code():
     text = " ".join(TEXT.split())
     assert f"in pieces of {PIECE} batches" in text
-    assert f"over runs of {CHUNK} consecutive jobs" in text
+    assert f"over chunks of {CHUNK} consecutive jobs" in text

@@ -122,7 +122,7 @@ def test_the_file_of_a_stored_run_says_what_it_lacks(tmp_path):
     code = f"import mmfl; mmfl.Experiment.load({str(tmp_path / 'again.toml')!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
-    assert "'build' was given in memory, and this program does not have it" in last
+    assert "'build' was passed in memory, and this program does not have it" in last
 
 
 def test_what_cannot_be_sent_to_workers_is_one_sentence():

@@ -145,8 +145,7 @@ def test_workers_are_refused_before_they_are_started(small, only):
     crowd = dataclasses.replace(small, engine=Local(workers=1000))
     said = one_line(ResourceError, lambda: run(crowd, "out"))
     assert said == (
-        "engine.workers = 1,000 needs about 105 MB in each of 1,000 worker processes; "
-        "20 GB are free"
+        "engine.workers = 1,000 needs about 105 MB in each of 1,000 worker processes; 20 GB is free"
     )
 
 
@@ -155,11 +154,11 @@ def test_workers_are_refused_before_they_are_started(small, only):
     [
         (
             ["tasks.dense.dataset.train=200000000"],
-            "task 'dense': its data set needs about 40 GB; 20 GB are free",
+            "task 'dense': its data set needs about 40 GB; 20 GB is free",
         ),
         (
             ["tasks.image.dataset.shape=[100000,100000]"],
-            "task 'image': its data set needs about 48 TB; 20 GB are free",
+            "task 'image': its data set needs about 48 TB; 20 GB is free",
         ),
         (
             [
@@ -168,7 +167,7 @@ def test_workers_are_refused_before_they_are_started(small, only):
                 "tasks.image.partition={kind='iid', points=5, overlap=true}",
             ],
             "clients.active = 0.8, which means 400,000,000 clients per round, needs about 87 GB; "
-            "20 GB are free",
+            "20 GB is free",
         ),
         (
             [
@@ -179,7 +178,7 @@ def test_workers_are_refused_before_they_are_started(small, only):
                 "tasks.image.partition={kind='iid', points=5, overlap=true}",
             ],
             "clients.count = 2,000,000,000 with an auction of 2 tasks needs about 128 GB; "
-            "20 GB are free",
+            "20 GB is free",
         ),
     ],
 )
@@ -199,7 +198,7 @@ def test_an_npz_file_is_refused_by_what_its_heads_promise(small_toml, only):
     run(changed(small_toml, *sets), "fine")
     only(machine=28_000_000)
     said = one_line(ResourceError, lambda: run(changed(small_toml, *sets), "out"))
-    assert said == "task 'dense': its data set needs about 29 MB; 28 MB are free"
+    assert said == "task 'dense': its data set needs about 29 MB; 28 MB is free"
 
 
 def test_an_engine_that_is_kept_forecasts_for_the_experiment_that_it_serves(small):
@@ -227,7 +226,7 @@ def test_a_run_that_cannot_be_resumed_for_want_of_memory_is_left_as_it_was(small
         now = Memory.now()
         patched.setattr("mmfl.engines.inline.refuse", lambda needs: refuse(needs, memory=now))
         said = one_line(ResourceError, lambda: run(small, "out", resume=True))
-    assert said.endswith("5.0 kB are free")
+    assert said.endswith("5.0 kB is free")
     assert {p: p.read_bytes() for p in Path("out").rglob("*") if p.is_file()} == before
     assert run(small, "out", resume=True).rounds == 3
 

@@ -131,7 +131,7 @@ def test_pieces_of_any_size_add_up_to_the_whole(kind, size):
 @pytest.mark.parametrize("shape", [(2, 2), (2, 1), (1, 2)])
 def test_outputs_are_never_stretched_to_other_targets(kind, shape):
     message = one_line(InputError, lambda: values(kind, np.zeros(shape), np.zeros(2), WIDE))
-    assert message.endswith(f"in the targets' shape, got {shape} for (2,)")
+    assert message.endswith(f"of the targets' shape, got {shape} for (2,)")
 
 
 @pytest.mark.parametrize("kind", ["accuracy", {"kind": "top_k", "k": 1}])

@@ -322,7 +322,7 @@ MISTAKES = [
     ),
     ({"beta": 0.5}, "beta applies only to the curves of runs; give a run"),
     ({"beta": 1.5, "runs": ["x"]}, "beta must be in [0, 1], got 1.5"),
-    ({"targets": 0.8}, "target: only the curves of runs show when it is reached; give a run"),
+    ({"targets": 0.8}, "target: only learning curves show when it is reached; give a run"),
     (
         {"runs": ["x"], "difficulty": {"a": 1, "b": 1}},
         "difficulty and runs cannot be used together: both say how hard the tasks are",

@@ -82,7 +82,7 @@ def test_claims_and_tables_count_the_runs_that_never_get_there():
     gain = Gain("x", "here", "fast", ("slow",), "rounds of a to target")
     outcome = gain.check({"here": variants})
     assert outcome.spread.mean == -1.0
-    assert outcome.detail == "against slow; slow does not get there in 1 of 2 runs"
+    assert outcome.detail == "against slow; slow does not reach it in 1 of 2 runs"
     table = make_times({"here": variants}, "rounds")
     assert table.head == ["setting", "task", "target", "fast", "slow"]
     assert table.rows[0] == ["here", "a", ".50", "2.0 ±.0", ">3.0 ±1.4 (1/2)"]

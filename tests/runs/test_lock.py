@@ -1,4 +1,4 @@
-"""One owner at a time, decided without host names, process numbers or other machines' clocks."""
+"""One owner at a time, decided without host names, process IDs or other machines' clocks."""
 
 from __future__ import annotations
 

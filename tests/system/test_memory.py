@@ -22,13 +22,13 @@ def refusal(needs, *, workers=0, **there) -> str:
 def test_the_largest_need_is_to_blame():
     needs = [Need("a", GB), Need("clients.count = 7: an auction", 30 * GB), Need("c", 2 * GB)]
     assert refusal(needs, machine=20 * GB) == (
-        "clients.count = 7: an auction needs about 30 GB; 20 GB are free"
+        "clients.count = 7: an auction needs about 30 GB; 20 GB is free"
     )
 
 
 def test_small_needs_are_refused_together():
     needs = [Need("a", 12 * GB), Need("b", 9 * GB)]
-    said = "a needs about 12 GB, and everything together 21 GB; 20 GB are free"
+    said = "a needs about 12 GB, and everything together 21 GB; 20 GB is free"
     assert refusal(needs, machine=20 * GB) == said
     refuse(needs, memory=Memory(machine=21 * GB))
 
@@ -38,10 +38,10 @@ def test_what_every_worker_needs_counts_as_often_as_there_are_workers():
     refuse(needs, workers=1, memory=Memory(machine=13 * GB))
     assert refusal(needs, workers=2, machine=13 * GB) == (
         "a model needs about 6.0 GB in each of 2 worker processes, and everything together 19 GB; "
-        "13 GB are free"
+        "13 GB is free"
     )
     assert refusal(needs, machine=12 * GB) == (  # nobody else is there to do it
-        "data needs about 7.0 GB, and everything together 13 GB; 12 GB are free"
+        "data needs about 7.0 GB, and everything together 13 GB; 12 GB is free"
     )
 
 
@@ -49,11 +49,11 @@ def test_a_limit_on_addresses_is_for_each_process_by_itself():
     needs = [Need("a model", 6 * GB, each=True), Need("data", 7 * GB)]
     refuse(needs, workers=50, memory=Memory(process=7 * GB, child=6 * GB))
     assert refusal(needs, workers=2, process=6 * GB) == (
-        "data needs about 7.0 GB; 6.0 GB are left of this process's limit (ulimit -v)"
+        "data needs about 7.0 GB; 6.0 GB is left of this process's limit (ulimit -v)"
     )
     assert refusal(needs, workers=2, child=5 * GB) == (
         "a model needs about 6.0 GB in each of 2 worker processes; "
-        "5.0 GB are a process's limit (ulimit -v)"
+        "5.0 GB is the limit of each process (ulimit -v)"
     )
 
 

@@ -18,13 +18,13 @@ __all__ = ["FedYogi"]
 class FedYogi:
     """m <- b1 m + (1 - b1) d, v <- v - (1 - b2) d^2 sign(v - d^2), w <- w + lr m / (sqrt(v) + tau).
 
-    d is the mean update, weighted by data size. v starts at tau^2, m at 0, without a correction of
-    the bias. A round without updates changes nothing.
+    d is the mean update, weighted by data size. v starts at tau^2, m at 0, without bias
+    correction. A round without updates changes nothing.
 
     Attributes:
         lr: The server's learning rate.
-        beta1: How much of the last steps is kept.
-        beta2: How much of the last squares is kept.
+        beta1: How much of the previous steps is kept.
+        beta2: How much of the previous squares is kept.
         tau: The larger it is, the less the steps adapt to each coordinate.
     """
 

@@ -22,7 +22,7 @@ class ServerMomentum:
     A round without updates changes neither w nor v. With momentum 0 and lr 1 it is the mean.
 
     Attributes:
-        momentum: How much of the last steps is kept.
+        momentum: How much of the previous steps is kept.
         lr: The server's learning rate.
     """
 

@@ -1,4 +1,4 @@
-"""What aggregators share that take the mean update for a gradient: the mean, and Adam's step."""
+"""What aggregators that treat the mean update as a gradient share: the mean, and Adam's step."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def bounds_after(f: float, constants: npt.ArrayLike, most: int, horizon: int = 1
 
 @component
 class EqualBounds:
-    """Numbers of clients that minimise the largest bound on a task's difficulty.
+    """Chooses numbers of clients that minimise the largest bound on a task's difficulty.
 
     The bounds are the paper's convergence theorem, with constants estimated during the run.
 

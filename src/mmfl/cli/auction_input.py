@@ -23,7 +23,7 @@ FIXED = ("budget_fair", "greedy_within_budget", "random_within_budget")
 
 _MISSING = {
     "budget": "{} needs a budget: add --budget, such as --budget 29",
-    "threshold": "{} needs the price that it posts: add --threshold, such as --threshold 0.5",
+    "threshold": "{} needs a price to post: add --threshold, such as --threshold 0.5",
 }
 """The messages for missing options of a mechanism."""
 

@@ -51,7 +51,7 @@ def compare(
     set_: Sets = None,
     target: Annotated[
         float | None,
-        typer.Option(help="Count the rounds until the worst task reaches this metric."),
+        typer.Option(help="Count the rounds until the worst task's metric reaches this value."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -65,8 +65,8 @@ def compare(
         typer.Option(
             metavar="auto|N",
             help="Number of runs in parallel. They share the workers; each loads its own copy of "
-            "the data. auto: about one for each worker of the local engine. Results do not "
-            "depend on it.",
+            "the data. auto: about one for each worker of the local engine. The results "
+            "do not depend on this.",
         ),
     ] = "auto",
     force: Annotated[

@@ -1,4 +1,4 @@
-"""Files that a command may rewrite, because it knows which of them are its own.
+"""Files that a command may rewrite, because it knows which of them it wrote.
 
 `mmfl-compare.json` in a comparison's folder has the SHA-256 of the tables and figures that were
 written. A file that has none of these hashes is the user's, or was changed since: it is replaced

@@ -84,8 +84,8 @@ def plan(
 ) -> None:
     """Predict the effect of alpha and budget.
 
-    For each of them: clients, take-up, spend, starved tasks and the rounds needed. Nothing is
-    trained: the rounds are simulated.
+    For each alpha and budget: clients, take-up, spend, starved tasks and the rounds needed. Nothing
+    is trained: the rounds are simulated.
     """
     from mmfl.cli.auction_input import amounts, numbers
     from mmfl.experiment import Experiment, find_inputs

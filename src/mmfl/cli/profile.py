@@ -42,7 +42,7 @@ def profile(
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
-    """Show where a round's time goes, and which kernel trains each task fastest here."""
+    """Show where a round's time goes, and which kernel trains each task fastest."""
     from mmfl.experiment import Experiment
     from mmfl.runs import profile as profile_run
 

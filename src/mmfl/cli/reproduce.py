@@ -38,7 +38,7 @@ def reproduce(
         str, typer.Option(help="smoke (seconds), small (hours on 2 cores), or paper.")
     ] = "small",
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds, from 0 (default: the scale's).")
+        int | None, typer.Option(min=1, help="Number of seeds, from 0 on (default: the scale's).")
     ] = None,
     figures_only: Annotated[
         bool,
@@ -64,7 +64,7 @@ def reproduce(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run experiments of the paper, and say which of its claims hold.
+    """Run the paper's experiments, and say which of its claims hold.
 
     For each claim you see the paper's number, the result that is stored with mmfl, yours, how far
     the two may differ, and the verdict. The exit code is 1 if one of your results differs from the

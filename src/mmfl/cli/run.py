@@ -37,7 +37,7 @@ def run(
         Path | None, typer.Option(help="Run directory (default: a new one in runs/).")
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="Short for --set engine.kind=...", metavar="KIND")
+        str | None, typer.Option(help="Shorthand for --set engine.kind=...", metavar="KIND")
     ] = None,
     resume: Annotated[
         bool,

@@ -23,7 +23,7 @@ def verify(
     allow_imports: AllowImports = False,
     json: Json = False,
 ) -> None:
-    """Check rows, models, checkpoints and data of runs against their hashes.
+    """Check the rows, models, checkpoints and data of runs against their hashes.
 
     The exit code is 1 if anything is damaged. Nothing is changed.
     """

@@ -91,7 +91,7 @@ class Comparison:
         if exists(self.out) and not is_folder(self.out):
             raise InputError(f"{str(out)!r} is a file; choose a folder for the runs")
         if is_marked(self.out) or exists(self.out / DATABASE):
-            raise OtherRunError(f"{str(out)!r} is the directory of a run; choose another folder")
+            raise OtherRunError(f"{str(out)!r} is a run directory; choose another folder")
         self._data_dir = None if data_dir is None else Path(data_dir)
         for name, variant in experiments.items():
             refuse_other_seeds(self.out / slugs[name], variant, set(seeds))

@@ -92,7 +92,7 @@ def _find_in_memory(path: str) -> Any:
     except KeyError:
         name = path.partition(":")[2].rpartition("-")[0]
         raise problem(
-            f"{name!r} was given in memory, and this program does not have it; give the same "
+            f"{name!r} was passed in memory, and this program does not have it; pass the same "
             "object again in Python, or define it in a module",
             "kind",
         ) from None

@@ -1,10 +1,10 @@
-"""Functions, classes and modules that exist only in the program that runs: notebooks, scripts.
+"""Functions, classes and modules that exist only in the running program: a notebook, a script.
 
 Wherever a configuration names user code by its import path, such an object is named
 ``in_memory:NAME-DIGEST``. The digest is that of its code, of what it refers to, and of its weights,
-so that an edited object is another one. Nothing is ever imported for such a name: it only finds
-what this process was given, or what the process that started it has sent (`pack`, `unpack`). It is
-never stored, so an experiment with such parts cannot be run from its file alone.
+so that an edited object counts as another one. Nothing is ever imported for such a name: it only
+finds what this process was given, or what the process that started it has sent (`pack`, `unpack`).
+It is never stored, so an experiment with such parts cannot be run from its file alone.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _kept: dict[str, Any] = {}
 """From name to object; those that a worker was sent may also have the name of a script's part."""
 
 _TRACKER = re.compile(rb"\x8c\x20[0-9a-f]{32}")
-"""The random number by which cloudpickle tells a class again."""
+"""The random number by which cloudpickle recognises a class."""
 
 
 def keep(thing: Any) -> str:
     """The name under which an object is found in this process from now on.
 
-    Of an ``nn.Module`` a copy is kept: training it afterwards does not change the experiment.
+    A copy of an ``nn.Module`` is kept: training it afterwards does not change the experiment.
     """
     try:
         digest = _digest(thing)
@@ -64,7 +64,7 @@ def find_kept(path: str) -> Any:
 
 
 def is_module(thing: object) -> bool:
-    """Whether it is an ``nn.Module``; torch is not imported for the question."""
+    """Whether it is an ``nn.Module``; torch is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(thing, torch.nn.Module)
 
@@ -86,7 +86,7 @@ def pack(paths: Iterable[str]) -> dict[str, str]:
 
 
 def unpack(packed: Mapping[str, str]) -> None:
-    """In a worker: take what the process that started it has packed."""
+    """In a worker: restore what the process that started it has packed."""
     import cloudpickle
 
     for path, text in packed.items():
@@ -120,7 +120,7 @@ def _pickle(thing: Any, reducers: Mapping[type, Any] = MappingProxyType({})) -> 
 
 
 def _reduce_code(code: CodeType) -> tuple[Any, ...]:
-    """What code does, without where it stands."""
+    """What code does, without where it is."""
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     return tuple, ((code.co_code, code.co_consts, *names, *counts),)

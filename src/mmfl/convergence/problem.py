@@ -1,4 +1,4 @@
-"""A task of which everything is known: what the theorems assume is computed, never estimated."""
+"""A task about which everything is known: what the theorems assume is computed, never estimated."""
 
 from __future__ import annotations
 

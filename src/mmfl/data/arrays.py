@@ -22,7 +22,7 @@ PARTS = ("x_train", "y_train", "x_test", "y_test")
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """A data set: examples by row, and what a model is to make of each of them.
+    """A data set: examples by row, and the target of each.
 
     Attributes:
         x_train: Training examples: N x features, N x H x W, N x H x W x C (bytes, real numbers, or
@@ -65,7 +65,7 @@ class Arrays:
         return replace(self, **views)
 
     def examples(self, rows: Ints) -> Examples:
-        """What a partition may know of these training rows."""
+        """What a partition may know about these training rows."""
         labels = self.y_train[rows] if self.classes is not None and self.y_train.ndim == 1 else None
         groups = None if self.groups is None else self.groups[rows]
         return Examples(rows, labels, groups, len(self.y_train))
@@ -123,7 +123,7 @@ class Arrays:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What a partition may know of the examples that it shares out.
+    """What a partition may know about the examples that it distributes.
 
     Attributes:
         rows: Their numbers in the training data, ascending.
@@ -155,7 +155,7 @@ class Examples:
 
 
 def content_hash(arrays: Arrays) -> str:
-    """SHA-256 of what is in a data set, whatever file it came from.
+    """SHA-256 of a data set's content, whatever file it came from.
 
     For each of x_train, y_train, x_test, y_test (and groups, if there are any), in this order: the
     line ``name dtype shape`` with a newline, e.g. ``x_train |u1 60000 28 28``, then the array's

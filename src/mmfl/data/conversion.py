@@ -1,4 +1,4 @@
-"""From the data that people have in their programs to `Arrays`.
+"""Convert the data that people have in their programs to `Arrays`.
 
     to_arrays       arrays, (x, y), four arrays, a dictionary, a torch Dataset or a pandas DataFrame
     from_frame      a DataFrame, with a column for the target and one for the client

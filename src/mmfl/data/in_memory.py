@@ -1,7 +1,7 @@
-"""Data that a program gives itself: arrays, a table of pandas, a data set of torch.
+"""Data that a program passes itself: arrays, a pandas DataFrame, a torch Dataset.
 
-It is converted once, checked, and kept for as long as its task exists. A stored experiment has its
-hash, and nothing else of it.
+It is converted once, checked, and kept for as long as its task exists. A stored experiment has only
+its hash.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _kept: WeakValueDictionary[str, Arrays] = WeakValueDictionary()
 
 @component
 class InMemory:
-    """Data that was given as an object.
+    """Data that was passed as an object.
 
     Attributes:
         hash: The SHA-256 of its content.
@@ -44,7 +44,7 @@ class InMemory:
         arrays: Arrays | None = getattr(self, "_arrays", None) or _kept.get(self.hash)
         if arrays is None:
             raise DataError(
-                "the data was given in memory, and this program does not have it; give the same "
+                "the data was passed in memory, and this program does not have it; pass the same "
                 f"data again (its SHA-256 begins with {self.hash[:12]})"
             )
         return arrays

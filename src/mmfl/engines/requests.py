@@ -1,4 +1,4 @@
-"""Keeps track of requests: which are to be sent, and which replies are due."""
+"""Keeps track of requests: which have to be sent, and which replies are due."""
 
 from __future__ import annotations
 

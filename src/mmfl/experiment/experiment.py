@@ -120,7 +120,7 @@ class Experiment:
     def __post_init__(self) -> None:
         if not self.tasks:
             raise ValueError("at least one task is needed, as [[tasks]]")
-        names = [task.name.casefold() for task in self.tasks]  # some disks know no case
+        names = [task.name.casefold() for task in self.tasks]  # some disks ignore case
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             rule = "names must be unique, ignoring case"

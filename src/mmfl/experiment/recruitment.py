@@ -1,4 +1,4 @@
-"""``[recruitment]``: the auction before round one, and what clients ask for in it."""
+"""``[recruitment]``: the auction before round one, and what clients ask for."""
 
 from __future__ import annotations
 

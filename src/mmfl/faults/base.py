@@ -58,5 +58,5 @@ class ReportingMisbehaviour(Protocol):
 
 def delta_of(update: ClientUpdate) -> Params:
     """The change of the weights that an honest update holds."""
-    assert isinstance(update.delta, Params), "honest updates are checked before they are spoiled"
+    assert isinstance(update.delta, Params), "honest updates are checked before they are corrupted"
     return update.delta

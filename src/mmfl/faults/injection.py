@@ -1,4 +1,4 @@
-"""The faults of one round: who is lost before it begins, and who sends what it should not.
+"""The faults of one round: who is lost before it begins, and who sends something wrong.
 
 Every decision has an address, so none depends on an engine, on workers or on other decisions:
 

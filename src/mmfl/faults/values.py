@@ -16,7 +16,7 @@ __all__ = ["Inf", "Nan", "Scaled", "SignFlipped"]
 
 
 def _with_one(update: ClientUpdate, value: float, rng: Stream) -> list[ClientUpdate]:
-    """The update with this value in one place: harder to find than one that is full of it."""
+    """The update with this value in one place: harder to detect than an update full of it."""
     delta = delta_of(update)
     flat = delta.flat.copy()
     flat[rng.integers(len(flat))] = value
@@ -61,7 +61,7 @@ class Scaled:
     def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
-        """In the right direction, and too far."""
+        """The update times `factor`."""
         return _times(update, self.factor)
 
 
@@ -74,5 +74,5 @@ class SignFlipped:
     def send(
         self, update: ClientUpdate, *, tasks: Sequence[str], rng: Stream
     ) -> Sequence[ClientUpdate]:
-        """In the wrong direction."""
+        """The update times `-factor`."""
         return _times(update, -self.factor)

@@ -1,4 +1,4 @@
-"""What the server remembers of clients: it grows with the turns they had, not with their number.
+"""What the server remembers about clients: it grows with their turns, not with their number.
 
 The problem: each round looks up and changes the m active clients, among n that ever had a turn,
 and a table is a value: that of an earlier round must stay as it was. A copy of n rows in every

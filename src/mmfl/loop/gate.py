@@ -1,7 +1,7 @@
 """The gate: every result of a round is checked and counted here before it may touch a model.
 
 There are two. `Gate` takes what clients send as it is. `FaultyGate` plays an experiment's
-``[faults]``: it loses the turns of dropouts and stragglers, and spoils what some clients send.
+``[faults]``: it loses the turns of dropouts and stragglers, and corrupts what some clients send.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Gate:
     """The gate through which a round's results come: checked, counted, grouped by task.
 
     Args:
-        engine: Trains.
+        engine: The engine that trains.
         view: What the allocator saw: who is active, and holds how many examples of each task.
-        state: Before the round.
+        state: The state before the round.
         checks: The limits that an update must keep.
         mergeable: Whether the aggregator takes sums of updates.
 
@@ -99,7 +99,7 @@ class Gate:
         return jobs
 
     def _await(self, results: Iterator[Result]) -> Iterator[Result]:
-        """The results; the time that they take to come is not ours."""
+        """The results; waiting for them does not count as our time."""
         start = calls.perf_counter()
         for result in results:
             self.seconds_aggregate -= calls.perf_counter() - start
@@ -148,9 +148,9 @@ class FaultyGate(Gate):
     """A gate that injects faults.
 
     Args:
-        engine: Trains.
+        engine: The engine that trains.
         view: What the allocator saw.
-        state: Before the round.
+        state: The state before the round.
         checks: The limits that an update must keep.
         mergeable: Whether the aggregator takes sums of updates.
         injection: What goes wrong in this round.
@@ -168,7 +168,7 @@ class FaultyGate(Gate):
     ) -> None:
         super().__init__(engine, view, state, checks=checks, mergeable=mergeable)
         self._injection = injection
-        # Where clients misbehave, each update is needed by itself: it is spoiled here.
+        # Where clients misbehave, each update is needed by itself: it is corrupted here.
         self._merge = mergeable and not injection.settings.clients
 
     @property

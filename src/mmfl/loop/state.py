@@ -31,7 +31,7 @@ class State:
     Attributes:
         round: t; 0 before the first.
         params: Each task's weights w_s, read-only from here on: the next round starts from them.
-        versions: In how many rounds each task has trained.
+        versions: How many rounds each task has trained in.
         difficulty: f_s; NaN while unknown.
         measured: The last regular evaluation on the test split (`evaluate.every`); None = not yet.
         allocator: The allocator's own state.
@@ -127,7 +127,7 @@ class RoundRecord:
         tasks: The names, in the order of the assignment's task numbers.
         active: How many clients were active.
         assignments: Which client was assigned which task.
-        clients: How many updates of clients each task accepted.
+        clients: How many clients' updates each task accepted.
         samples: Training examples processed.
         failures: Turns that failed; and, with `turn` False, evaluations that failed and surplus
             answers.
@@ -140,7 +140,7 @@ class RoundRecord:
         seconds_evaluate: Evaluation.
         seconds_aggregate: The part of `seconds_train` in which the coordinator checked, counted and
             aggregated the updates.
-        seconds_clients: Time of the clients, added up over all turns (workers run in parallel).
+        seconds_clients: The clients' time, added up over all turns (workers run in parallel).
         faults: The injected faults and their outcomes.
         virtual: The round's duration in virtual seconds; NaN if clients have no speeds.
     """

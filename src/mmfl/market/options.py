@@ -11,7 +11,7 @@ __all__ = ["check_choice", "check_count", "check_flag"]
 
 
 def check_choice(value: object, known: Iterable[str], name: str) -> None:
-    """Refuse a value that is not one of those known."""
+    """Refuse a value that is not one of the known ones."""
     if not isinstance(value, str) or value not in known:
         words = " or ".join(repr(word) for word in known)
         raise InputError(f"{name} must be {words}, got {short(value)}")

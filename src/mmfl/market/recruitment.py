@@ -46,9 +46,9 @@ class Recruitment:
         winners: Per task, the rows of the clients that joined fully, in joining order.
         price: Per task, what each of its winners is paid; None if they differ, or if nobody won.
         fractional: Per task, the client that joined last and in part (or for all of its bid, if
-            the money sufficed for x = 1), paid x times its bid; None if there is none.
+            the money was enough for x = 1), paid x times its bid; None if there is none.
         stop: Why no more clients joined: some task has no further willing client ("exhausted"), or
-            the money does not suffice ("budget"). None if there is no common reason for all tasks.
+            the money ran out ("budget"). None if there is no common reason for all tasks.
     """
 
     bids: Bids

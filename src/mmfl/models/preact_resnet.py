@@ -1,9 +1,9 @@
 """Pre-activation residual networks for small images.
 
-He, Zhang, Ren, Sun: "Identity Mappings in Deep Residual Networks", ECCV 2016; in the shape that the
+He, Zhang, Ren, Sun: "Identity Mappings in Deep Residual Networks", ECCV 2016; in the form that the
 paper's authors use for CIFAR-10: a 3 x 3 stem, stages of basic blocks whose width doubles, average
-pooling, one dense layer, and batch norm that has no running statistics: also at test time it uses
-the batch's own.
+pooling, one dense layer, and batch norm without running statistics: it uses the batch's own even
+at test time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PreactResnet:
     groups: Count = 8
 
     def build(self, shape: tuple[int, ...], outputs: int) -> nn.Module:
-        """For images of which the last stage still has 2 x 2 pixels: one has no statistics."""
+        """For images that have 2 x 2 pixels left in the last stage: one has no statistics."""
         least = 2 ** len(self.blocks)
         if len(shape) != 3 or min(shape[1:]) < least:
             raise InputError(

@@ -50,7 +50,11 @@ class Loss(Protocol):
 
 @component
 class CrossEntropy:
-    """For class numbers: the model's outputs are logits, one per class."""
+    """For class numbers: the model's outputs are logits, one per class.
+
+    Attributes:
+        label_smoothing: Share of the probability that the targets spread evenly over all classes.
+    """
 
     label_smoothing: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
 

@@ -209,10 +209,10 @@ def best_value(metric: Metric) -> float:
 
 
 def _alike(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The outputs, if they have the targets' shape; others would be stretched to some result."""
+    """The outputs, if they have the targets' shape; others would be broadcast to some result."""
     if outputs.shape != targets.shape:
         raise InputError(
-            "this metric needs outputs in the targets' shape, "
+            "this metric needs outputs of the targets' shape, "
             f"got {tuple(outputs.shape)} for {tuple(targets.shape)}"
         )
     return outputs

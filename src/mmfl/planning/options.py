@@ -93,7 +93,7 @@ def find_targets(
     """The metric to reach, for tasks that have a target; only curves tell when it is reached."""
     names = [task.name for task in experiment.tasks]
     if given is not None and not curves:
-        raise InputError("target: only the curves of runs show when it is reached; give a run")
+        raise InputError("target: only learning curves show when it is reached; give a run")
     if not curves:
         return {}
     if given is None:

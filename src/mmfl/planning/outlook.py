@@ -1,4 +1,4 @@
-"""What a plan says: for each alpha and budget, what is to be expected of each task."""
+"""What a plan says: for each alpha and budget, what to expect of each task."""
 
 from __future__ import annotations
 

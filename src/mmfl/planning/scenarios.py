@@ -1,4 +1,4 @@
-"""From trials (one draw of one scenario each) to what is to be expected."""
+"""From trials (one draw of one scenario each) to what to expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and names as people read them."""
+"""Numbers and names, formatted for people."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A claim becomes one number per seed, so that it has a mean, a confidence interval and a verdict:
 the claim *holds* if the interval is on its side of zero, it *fails* if the interval is on the other
-side, and else it is *not decided*.
+side, and otherwise it is *not decided*.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Verdict = Literal["holds", "fails", "not decided", ""]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out for a claim.
+    """The result of checking a claim.
 
     Attributes:
         spread: Mean, standard deviation and number of the seeds' values.
         interval: 95% confidence interval of the mean; None for fewer than 2 seeds.
         verdict: On the paper's claim; "" if there is only a number to report.
         detail: What is needed to understand the number, such as the name of the best baseline.
-        decimals: How many a person wants to see.
+        decimals: How many to show.
         signed: Whether it is a difference.
     """
 
@@ -246,7 +246,7 @@ def _name_censored(quantity: str, variants: Sequence[Variant]) -> str:
         return ""
     counts = {one.name: count_censored(time, one.runs.values()) for one in variants}
     return "".join(
-        f"; {name} does not get there in {count} of {len(one.runs)} runs"
+        f"; {name} does not reach it in {count} of {len(one.runs)} runs"
         for one, (name, count) in zip(variants, counts.items(), strict=True)
         if count
     )
@@ -260,7 +260,7 @@ def _mean(variant: Variant, quantity: Quantity, seeds: set[int]) -> float:
 def _outcome(
     values: Sequence[float], quantity: Quantity, good: Sequence[float], detail: str
 ) -> Outcome:
-    """The outcome of seeds' values; `good` has the same numbers so that above 0 is as claimed."""
+    """The outcome of seeds' values; `good` are they, signed so that > 0 is as claimed."""
     ends = confidence_interval(spread(good))
     verdict: Verdict = "not decided"
     if ends is not None and ends[0] > 0:

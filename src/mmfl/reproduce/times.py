@@ -24,7 +24,7 @@ _NAME = re.compile(r"(rounds|seconds)(?: of (.+))? to (target|0?\.\d+)")
 
 @dataclass(frozen=True)
 class Time:
-    """The time until a task reaches an accuracy, or until all tasks have it at once.
+    """The time until a task reaches an accuracy, or until all tasks have it at the same time.
 
     Attributes:
         unit: "rounds" or "seconds" (virtual ones).
@@ -65,7 +65,7 @@ class Time:
         return run.tasks if self.task is None else (self.task,)
 
     def _compare(self, run: Curves, task: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """In which rounds a task has what it is to reach."""
+        """In which rounds a task is at its goal."""
         column = run.tasks.index(task)
         if self.goal is not None:
             return np.asarray(run.merit[:, column] >= self.goal)

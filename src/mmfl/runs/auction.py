@@ -50,7 +50,7 @@ class TaskRecruitment:
 
 @dataclass(frozen=True)
 class StoredRecruitment:
-    """A run's auction as its directory tells it.
+    """A run's auction as its directory has it.
 
     Attributes:
         mechanism: Its kind.
@@ -121,7 +121,7 @@ def save_recruitment(store: RunStore, recruited: RecruitedClients, ids: Ints) ->
 
 
 def settle(store: RunStore, recruited: RecruitedClients, ids: Ints) -> None:
-    """Write what is paid in the end, by the turns that the run's rounds tell of."""
+    """Write what is paid in the end, by the turns that the run's rounds record."""
     asked = np.zeros(recruited.able.shape, dtype=np.int64)
     failed = asked.copy()
     if recruited.settings.dropouts != "paid":

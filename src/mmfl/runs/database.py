@@ -42,12 +42,12 @@ PATIENCE = 600.0
 """Seconds for which runs and readers wait for a lock that another program holds."""
 
 COPIED = 1 << 30
-"""The most bytes that a database may have in which a write was cut short (1 GiB)."""
+"""The most bytes that a database with an unfinished write may have (1 GiB)."""
 
 LOG = 1 << 23
-"""The bytes to which the write-ahead log is cut when it starts anew (8 MiB).
+"""The bytes to which the write-ahead log is truncated when it is restarted (8 MiB).
 
-SQLite starts it anew once it has 4 MB, unless a reader still needs it: then it grows until that
+SQLite restarts it once it has 4 MB, unless a reader still needs it: then it grows until that
 one ends.
 """
 
@@ -86,7 +86,7 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
 
 
 def open_for_writing(folder: Path) -> sqlite3.Connection:
-    """The database of a run directory, which is made if it is not there."""
+    """The database of a run directory, which is created if it does not exist."""
     with suppress(FileNotFoundError):
         about = calls.status(folder / DATABASE, follow_symlinks=False)
         if stat.S_ISLNK(about.st_mode):
@@ -115,7 +115,7 @@ def close_database(database: sqlite3.Connection, *, inherited: bool) -> None:
     Args:
         database: The connection.
         inherited: Whether it is of the process that this one was forked from. Then it stays open,
-            even at the end of this process: SQLite's locks are not inherited, so to close it could
+            even at the end of this process: SQLite's locks are not inherited, so closing it could
             remove the log that the other process is writing.
     """
     if inherited:
@@ -125,7 +125,7 @@ def close_database(database: sqlite3.Connection, *, inherited: bool) -> None:
 
 
 class DatabaseFiles:
-    """The files of an open database, to notice if they are removed or replaced.
+    """The files of an open database, to detect whether they are removed or replaced.
 
     A process that has files open does not notice that they are removed or replaced, and what it
     writes is lost.
@@ -165,7 +165,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def wait_for_lock(act: Callable[[], T]) -> T:
-    """Do what needs the lock of the database; while another program holds it, wait."""
+    """Do something that needs the database's lock; while another program holds it, wait."""
     limit, told = calls.monotonic() + PATIENCE, False
     while True:
         try:
@@ -196,7 +196,7 @@ def explain_errors(doing: str, folder: Path) -> Iterator[None]:
 def _check_files(folder: Path) -> int:
     """Refuse what is not a file, without opening it; the database's size.
 
-    To open and close it here would release the locks that SQLite has on it in this process.
+    Opening and closing it here would release the locks that SQLite has on it in this process.
     """
     path = folder / DATABASE
     size = refuse_irregular(path, limit=LIMIT)
@@ -256,7 +256,7 @@ def _without_unfinished(folder: Path) -> sqlite3.Connection | None:
 
 
 def _guard(database: sqlite3.Connection, size: int) -> None:
-    """Let a connection read, and nothing else, and not for ever."""
+    """Let a connection only read, and for a limited number of steps."""
     for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
         calls.execute(database, f"PRAGMA {setting}")
     for what, most in (

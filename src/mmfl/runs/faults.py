@@ -34,7 +34,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class FaultCount:
-    """How often a client did something at a task, and the outcome.
+    """How often a client misbehaved in a task, and the outcome.
 
     Attributes:
         task: The task's name.

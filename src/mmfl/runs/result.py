@@ -46,7 +46,7 @@ class Run:
             first).
         recruitment: The auction before round one; None if there was none.
         failures: How many turns and evaluations failed.
-        complaint: The most common reason of failed turns; "" if none failed.
+        complaint: The most common reason for failed turns; "" if none failed.
         faults: By kind: the injected faults and their outcomes (by task and client: see
             `mmfl.runs.faults`).
         quarantined: How many clients are in quarantine after the last round.

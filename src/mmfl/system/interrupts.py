@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the first one interrupts the program, the others change nothing.
+"""Ctrl-C, SIGTERM and SIGHUP: the first one interrupts the program, the others are ignored.
 
 A closing terminal, a batch system or an impatient person sends several signals within a moment. A
 second exception in the middle of saving a checkpoint would lose it. Ignoring signals at the first

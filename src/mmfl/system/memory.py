@@ -85,9 +85,9 @@ def refuse(needs: Sequence[Need], *, workers: int = 0, memory: Memory | None = N
         return  # nothing that anybody would miss: not worth asking the system
     room = Memory.now() if memory is None else memory
     for needed, limit, to_blame, left in (
-        (own + workers * theirs, room.machine, [*here, *each], "are free"),
-        (own, room.process, here, "are left of this process's limit (ulimit -v)"),
-        (theirs, room.child, each, "are a process's limit (ulimit -v)"),
+        (own + workers * theirs, room.machine, [*here, *each], "is free"),
+        (own, room.process, here, "is left of this process's limit (ulimit -v)"),
+        (theirs, room.child, each, "is the limit of each process (ulimit -v)"),
     ):
         if limit is not None and needed > limit:
             worst = max(to_blame, key=lambda need: need.bytes * _times(need, workers))

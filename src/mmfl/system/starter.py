@@ -33,7 +33,7 @@ def start_process(command: Sequence[str], **options: Any) -> _Process:
     return started.result()
 
 
-@cache  # by process number: a fork has no threads but one
+@cache  # by process ID: a fork has no threads but one
 def _start_thread(process: int) -> _Orders:
     """Start the thread that never ends; the queue for what it is to start."""
     orders: _Orders = SimpleQueue()

@@ -93,7 +93,7 @@ def test_what_is_there_is_not_fetched_again(publisher: Publisher, tmp_path: Path
     get(tiny(publisher.address), tmp_path / "a")
     before = len(publisher.asked)
     said = get(tiny(publisher.address), tmp_path / "a")
-    assert said[0].startswith("tiny: already there, sha256 ")
+    assert said[0].startswith("tiny: already present, sha256 ")
     assert len(publisher.asked) == before
 
 

@@ -96,7 +96,7 @@ def show_outcome(
     console.print(make_text(title), soft_wrap=True)
     console.print(_outcome_table(outcome, budget, share))
     why = {
-        "exhausted": "a task has no more willing clients",
+        "exhausted": "a task has run out of willing clients",
         "budget": "budget used up",
     }
     ended = f"; stopped: {why[outcome.stop]}" if outcome.stop else ""

@@ -1,4 +1,4 @@
-"""The data sets that come with mmfl: real data without a network. README.md says whose they are.
+"""The data sets that come with mmfl: real data without a network. README.md names their sources.
 
 A set is one file, ``<name>.xz``: an xz stream (``xz -dc`` reads it) in which four NumPy files lie
 one after another without anything between them, in the order x_train, y_train, x_test, y_test. Each

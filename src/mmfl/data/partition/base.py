@@ -202,8 +202,10 @@ def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: 
         sizes = draw_sizes(points, np.arange(clients), rng)
         needed = int(sizes.sum())
     if needed > examples:
+        low, high = points
+        each = f"{low} points each" if low == high else f"{low} to {high} points"
         raise DataError(
-            f"{clients} clients with {points[0]} to {points[1]} points need {needed} training "
+            f"{clients} clients with {each} need {needed} training "
             f"examples, but there are only {examples}; lower points or "
             "clients.count, or set overlap = true"
         )

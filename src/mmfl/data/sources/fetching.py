@@ -72,7 +72,8 @@ def fetch(
     target = folder / f"{entry.name}.npz"
     try:
         if target.exists():
-            yield Message(f"{entry.name}: already there, sha256 {_there(entry, target)}, {target}")
+            found = _there(entry, target)
+            yield Message(f"{entry.name}: already present, sha256 {found}, {target}")
             return
         with _alone(folder / ".fetch" / entry.name, entry.name) as own:
             _need_room(entry, entry.published, own, use_npm)

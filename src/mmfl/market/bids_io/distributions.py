@@ -148,7 +148,7 @@ class IncreasingLinear:
 
 @component
 class UniformBids:
-    """All bids between two ends are equally likely.
+    """All bids between `low` and `high` are equally likely.
 
     Attributes:
         low: The lowest bid.

@@ -1,4 +1,4 @@
-"""Bids from CSV files, awards into CSV files.
+"""Read bids from CSV files, and write awards to CSV files.
 
 A table of bids has a line of column names and then a line for each client:
 
@@ -7,10 +7,10 @@ A table of bids has a line of column names and then a line for each client:
     bert,,0.3
 
 An empty cell (or inf) means unwilling. The first column names the clients if it is called client,
-clients, user, id or name (or nothing); else every column is a task and the clients are numbered
-from 0. A column that names clients by whole numbers gives whole numbers. Blank lines may stand at
-the end only. Nothing is repaired: a cell that breaks a rule is an `InputError` that says line,
-column, value and rule. A file may have at most 1 GiB, a line 16 MiB.
+clients, user, id or name (or nothing); otherwise all columns are tasks and clients are numbered
+from 0. A column that names clients by whole numbers gives whole numbers. Blank lines are allowed
+only at the end. Nothing is repaired: a cell that breaks a rule is an `InputError` that names line,
+column, value and rule. A file may be at most 1 GiB, and a line at most 16 MiB.
 
 Large files are read in blocks by NumPy's parser; only a block that it refuses, or that holds
 quotes, goes cell by cell through Python's csv module, which also finds what was wrong.
@@ -65,7 +65,7 @@ class Csv:
 
 
 def read_bids(path: str | Path, *, pipes: bool = True) -> Bids:
-    """Read a table of bids from a CSV file; the error about a mistake says where it is.
+    """Read a table of bids from a CSV file; the error for a mistake says where it is.
 
     Args:
         path: The file.
@@ -121,7 +121,7 @@ def _read_header(first: str, name: str) -> list[str]:
 
 
 class _Table:
-    """What was read so far."""
+    """What has been read so far."""
 
     def __init__(self, name: str, header: Sequence[str], named: bool) -> None:
         self._name, self._header, self._named = name, header, named
@@ -234,7 +234,7 @@ def _blocks(file: BinaryIO, name: str, limit: int) -> Iterator[bytes]:
     """Whole lines, many at a time, ended by line feeds; blank lines at the end are dropped.
 
     Args:
-        file: Is read from the second line on.
+        file: The file, read from the second line on.
         name: The file's name, for messages.
         limit: The most bytes to read: a pipe does not say how many it has.
     """

@@ -1,9 +1,10 @@
 """How manipulable is a mechanism? Lies that pay, over many random instances.
 
-Three liars are looked at: one who knows all bids and finds the best false one (`best_response`: a
-lower bound); one who knows nothing and multiplies its bids by a factor ("blind mark-up"); and all
-clients together, who all multiply their bids by that factor (both in `mark_ups`). And the corollary
-"Untruthfulness Impact" of the paper: by how much does a lie lower the min take-up? By at most 2.
+There are three kinds of liars: one who knows all bids and finds the best false one
+(`best_response`: a lower bound); one who knows nothing and multiplies its bids by a factor ("blind
+mark-up"); and all clients together, who all multiply their bids by that factor (both in
+`mark_ups`). The paper's corollary "Untruthfulness Impact" is checked, too: a lie lowers the min
+take-up by at most 2.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ __all__ = ["InTask", "Manipulability", "manipulability"]
 
 @dataclass(frozen=True)
 class InTask:
-    """What liars gain in the task in which they lie, whatever becomes of their other tasks.
+    """What liars gain in the task in which they lie, whatever happens in their other tasks.
 
     Attributes:
-        pairs_that_gain: Share of the pairs that gain so.
-        pairs_underbid: Share of the pairs that gain so by an underbid.
-        instances_with_gain: Share of the instances in which some pair gains so.
+        pairs_that_gain: Share of the pairs that gain in this way.
+        pairs_underbid: Share of the pairs that gain in this way by an underbid.
+        instances_with_gain: Share of the instances in which some pair gains in this way.
         relative_gain: As in `Manipulability`.
     """
 
@@ -46,10 +47,10 @@ class Manipulability(BlindStudy):
 
     Attributes:
         instances: How many instances were drawn.
-        users: How many clients were looked at in all.
-        pairs: How many pairs of them and a task.
-        users_who_gain: Share of the clients for which a lie was found that pays, be it in one task
-            or a common mark-up.
+        users: How many clients were examined in all.
+        pairs: How many pairs of such a client and a task there are.
+        users_who_gain: Share of the clients for which a lie was found that pays, in one task or by
+            a common mark-up.
         pairs_that_gain: Share of the pairs that gain.
         pairs_underbid: Share of the pairs that gain by an underbid.
         pairs_elsewhere: Share of the pairs that gain, but only through the other tasks.
@@ -66,7 +67,7 @@ class Manipulability(BlindStudy):
         truthful: The expected utility of a client that bids its costs, as all others do.
         blind: By factor: its expected utility if it multiplies its bids by it, alone and knowing
             nothing.
-        together: By factor: (min take-up, money spent) if all multiply, relative to truth.
+        together: By factor: (min take-up, money spent) if all do so, relative to truthful bids.
         tried: How many auctions the search for lies took.
     """
 
@@ -103,13 +104,13 @@ def manipulability(
 ) -> Manipulability:
     """Draw instances, search each for profitable lies, and summarise the results.
 
-    To vary the budget as well, draw costs in units of the budget: all mechanisms are scale free.
+    To vary the budget as well, draw costs in units of the budget: all mechanisms are scale-free.
 
     Args:
         mechanism: A mechanism with its options, or a function from `Bids` to a `Recruitment`.
         cost_sampler: From a random stream to a table of true costs (N x S).
         instances: How many tables to draw.
-        users: How many clients of each instance to look at; by default all of them.
+        users: How many clients of each instance to examine; by default all of them.
         seed: Seed of all draws.
         factors: Which blind and common mark-ups to try.
         most: See `best_response`.

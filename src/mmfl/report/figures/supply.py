@@ -1,4 +1,4 @@
-"""A figure of one auction: the offers for each task by rank, who won, and at which price."""
+"""A figure of one auction: the offers for each task by rank, who won, and at what price."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def save_supply(outcome: Recruitment, path: str | Path, *, title: str = "") -> P
 
 
 def draw_supply(outcome: Recruitment, *, title: str = "") -> Figure:
-    """A panel per task: clients by rank against their bids, who won, and at which price.
+    """A panel per task: clients by rank against their bids, who won, and at what price.
 
     All panels have the same axes, so that tasks can be compared, unless the bids of
     one task are so large that another's would vanish; then each panel has its own scale for bids.
-    Of many clients some are shown, at equal steps, and those at the cut.
+    Of many clients only some are shown: those at equal steps, and those at the cut-off.
 
     Args:
-        outcome: The auction's.
+        outcome: The auction's outcome.
         title: Which auction it was, e.g. "max_min_fair, budget 29".
     """
     tasks = [_Offers(outcome, s) for s in range(min(len(outcome.bids.tasks), _PANELS))]
@@ -80,7 +80,7 @@ def draw_supply(outcome: Recruitment, *, title: str = "") -> Figure:
 
 
 def _find_limits(tasks: Sequence[_Offers]) -> tuple[int, list[float]]:
-    """How many clients to show, and up to which bid; the same for all tasks if possible."""
+    """How many clients to show, and up to what bid; the same for all tasks if possible."""
     last = max(task.last for task in tasks)
     highest = _FAR * max(task.level for task in tasks) or math.inf
     tops = [task.find_top(last, highest) for task in tasks]
@@ -91,7 +91,7 @@ def _find_limits(tasks: Sequence[_Offers]) -> tuple[int, list[float]]:
 
 
 def _make_key(tasks: Sequence[_Offers]) -> dict[str, Any]:
-    """What the marks mean that are drawn."""
+    """What the marks that are drawn mean."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -109,7 +109,7 @@ def _make_key(tasks: Sequence[_Offers]) -> dict[str, Any]:
 def _describe(
     outcome: Recruitment, tasks: Sequence[_Offers], last: int, tops: Sequence[float]
 ) -> str:
-    """What came out in all, and what is not to be seen."""
+    """The result as a whole, and what is not shown."""
     S = len(outcome.bids.tasks)
     fewest, more = counts([outcome.min_take_up, outcome.difference])
     even = outcome.difference < 0.005
@@ -148,7 +148,7 @@ class _Offers:
 
     @property
     def level(self) -> float:
-        """The largest amount that a recruited client asks or gets."""
+        """The largest amount that a recruited client asks for or gets."""
         return float(max(self.bids[self.x > 0].max(initial=0.0), self.paid.max(initial=0.0)))
 
     def find_top(self, last: int, highest: float) -> float:
@@ -190,12 +190,12 @@ class _Offers:
 
 
 def _is_whole(participation: float) -> bool:
-    """Whether the money for a fractional client sufficed for all of it."""
+    """Whether the money for a fractional client was enough for all of it."""
     return participation >= 1 - SLACK
 
 
 def _tell(outcome: Recruitment, s: int) -> str:
-    """What came out for a task."""
+    """The result for one task."""
     won, part, willing = len(outcome.winners[s]), outcome.fractional[s], outcome.bids.willing[s]
     if not willing:
         return "nobody is willing"

@@ -1,22 +1,22 @@
-"""Who writes into a run directory: one process at a time, on any machine that sees the directory.
+"""Who may write into a run directory: one process at a time, on any machine that can see it.
 
 An owner holds two things. A lock on the folder (`flock`), which the kernel drops when the process
 ends, however it ends. And a lease: the file `lease-<epoch>.json`, whose counter `beat` the owner
 advances every `BEAT` seconds. Each beat is fsynced: on a network file system other machines see it
 only then. Each new owner writes the next epoch's file and removes the one before it, so that an
-owner that was asleep and is replaced finds its own file gone, and stops.
+owner that was suspended and replaced finds its own file gone, and stops.
 
 The lock is on the folder and not on a file, so that readers need no permission to write. On NFS
 such a lock holds on one machine only, and rule 4 decides about the others.
 
-Whether an earlier owner is dead is decided without its host name, its process number or its clock:
+Whether an earlier owner is dead is decided without its host name, its process ID or its clock:
 
-1. The lock is held: it lives.
+1. The lock is held: it is alive.
 2. The lease says `released`, or is unreadable: it is gone. (A live owner's lease is readable.)
 3. The lock is free and the lease is from this boot of this kernel: it is dead, or the kernel would
-   still hold its lock. Containers of one machine share the kernel, whatever their process numbers.
-4. Else it ran on another machine, or before a reboot: its lease is watched for `PATIENCE` seconds
-   of our own clock. If `beat` advances it lives, else it is dead.
+   still hold its lock. Containers of one machine share the kernel, whatever their process IDs.
+4. Otherwise it ran on another machine, or before a reboot: its lease is watched for `PATIENCE`
+   seconds of our own clock. If `beat` advances it is alive, otherwise it is dead.
 
 A process that an owner forks is not an owner: its copy of the lease can neither write nor release.
 """
@@ -56,7 +56,7 @@ _SIZE = 4096
 
 @dataclass(frozen=True)
 class _Entry:
-    """A lease as its file tells it; `record` is None if the file cannot be read."""
+    """A lease as its file has it; `record` is None if the file cannot be read."""
 
     path: Path
     epoch: int
@@ -78,7 +78,7 @@ class Lease:
     Making one locks the folder and refuses it if it is owned; `take` then makes it known to others.
 
     Attributes:
-        epoch: How many owners the folder has had; with this one, once it was taken.
+        epoch: How many owners the folder has had, including this one once it was taken.
         token: Random; no other owner has it.
     """
 
@@ -112,7 +112,7 @@ class Lease:
             raise
 
     def take(self) -> Self:
-        """Write the lease, and keep its heart beating."""
+        """Write the lease, and start its heartbeat."""
         self.epoch += 1
         self._path = self._place / f"lease-{self.epoch:08d}.json"
         self._record: dict[str, Any] = {
@@ -216,7 +216,7 @@ class Lease:
             raise
 
     def _remove_older(self) -> None:
-        """Remove the leases of earlier owners, so that one that is asleep finds its own gone."""
+        """Remove the leases of earlier owners, so that one that is suspended finds its own gone."""
         for path in list_folder(self._place):
             found = LEASE.fullmatch(path.name)
             if found and int(found[1]) < self.epoch and _read(path) is not None:
@@ -229,7 +229,7 @@ class Lease:
 
     def _keep_beating(self) -> None:
         while not self._ended.wait(BEAT):
-            with suppress(OSError):  # who cannot write does not live for others: see `check`
+            with suppress(OSError):  # without a new beat it counts as dead elsewhere: see `check`
                 self._write(beat=self._record["beat"] + 1)
                 calls.fsync(self._file)
 

@@ -44,7 +44,7 @@ def make_absolute(folder: Path) -> Path:
 
 
 def check_names(folder: Path, experiment: Experiment) -> None:
-    """Refuse tasks after which no file in a run directory can be called."""
+    """Refuse tasks that no file in a run directory can be named after."""
     there = next((path for path in (folder, *folder.parents) if is_folder(path)), Path())
     for task in experiment.tasks:
         longest = f"model-{task.name}.{'0' * 16}.safetensors.part"
