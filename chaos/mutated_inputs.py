@@ -302,7 +302,7 @@ def bids_case(seed: int, number: int) -> Case:
     if command == "compare":
         options = ("--budget", f"1,{amount}")
     if command == "check":
-        options = (*options, "--users", "2", "--tries", "32")
+        options = (*options, "--clients", "2", "--tries", "32")
     if rng.random() < 0.2:
         options = (*options, "--json")
     if rng.random() < 0.02:

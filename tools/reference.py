@@ -148,11 +148,16 @@ def _type(rule: Schema, known: Schema) -> str:
         return "tables with kinds" if "additionalProperties" in rule else "one of the kinds below"
     if "enum" in rule:
         return " or ".join(f'`"{value}"`' for value in rule["enum"])
+    if "const" in rule:
+        return f'`"{rule["const"]}"`'
     if "anyOf" in rule:
         words = [_type(choice, known) for choice in rule["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(words))
     if "$ref" in rule:
         return "table"
+    if "prefixItems" in rule:
+        items = dict.fromkeys(_type(item, known) for item in rule["prefixItems"])
+        return f"list of {len(rule['prefixItems'])}: {', '.join(items)}"
     if rule.get("type") == "array":
         items = _type(rule.get("items", {}), known)
         return "tables" if items == "table" else f"list of: {items}"

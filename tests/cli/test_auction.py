@@ -249,7 +249,7 @@ def test_check_finds_the_lie_of_ce1(auction):
 
 def test_check_looks_at_as_many_clients_as_asked(auction):
     for users, searched in (("1", 1), ("2", 2), ("0", 8)):
-        arguments = ("-b", "2", "--users", users, "--tries", "32", "--json")
+        arguments = ("-b", "2", "--clients", users, "--tries", "32", "--json")
         data = json.loads(auction("check", "market.toml", *arguments))
         assert data["users_searched"] == searched
 
@@ -271,7 +271,7 @@ def test_check_fails_if_a_promise_is_broken(call, monkeypatch, broken):
         return dataclasses.replace(outcome, payment=outcome.payment * factor)
 
     monkeypatch.setattr(MaxMinFair, "recruit", recruit)
-    code, out, _ = call("auction", "check", "bids.csv", "-b", "1", "--users", "1", "--tries", "32")
+    code, out, _ = call("auction", "check", "bids.csv", "-b", "1", "--clients", "1", "--tries", "32")
     assert code == 1
     said = {
         "payment": "individually rational: no, client",

@@ -152,7 +152,7 @@ def test_other_mistakes_are_one_sentence(mistake):
         ("run", "bids.csv", "-b", "1", "--seed", "-1"),
         ("run",),
         ("compare", "bids.csv"),
-        ("check", "bids.csv", "-b", "1", "--users", "-1"),
+        ("check", "bids.csv", "-b", "1", "--clients", "-1"),
         ("check", "bids.csv", "-b", "1", "--tries", "3"),
         ("sell", "bids.csv"),
     ],

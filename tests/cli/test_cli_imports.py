@@ -41,7 +41,7 @@ bids = {{ kind = "{MODULE}:X" }}
 AUCTIONS = [
     ("auction", "run", "FILE", "--budget", "2"),
     ("auction", "compare", "FILE", "--budget", "2"),
-    ("auction", "check", "FILE", "--budget", "2", "--users", "1", "--tries", "32"),
+    ("auction", "check", "FILE", "--budget", "2", "--clients", "1", "--tries", "32"),
 ]
 COMMANDS = [
     ("run", "FILE"),

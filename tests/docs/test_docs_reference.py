@@ -35,6 +35,13 @@ def test_every_key_is_described():
         assert f"| {key} |" in text
 
 
+def test_every_key_has_a_type_and_a_meaning():
+    text = (HOUSE / "docs/reference/configuration.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| .*? \| (.*) \|$", text, flags=re.M)
+    assert len(rows) > 150
+    assert [key for key, kind, meaning in rows if "anything" in kind or not meaning.strip()] == []
+
+
 def test_the_site_has_every_page():
     text = (HOUSE / "mkdocs.yml").read_text().split("\nnav:\n")[1]
     listed = [f"docs/{page}" for page in re.findall(r"[\w/-]+\.md", text)]

@@ -181,7 +181,7 @@ def check(
     integer: Integer = False,
     threshold: Threshold = None,
     seed: Seed = None,
-    users: Annotated[
+    clients: Annotated[
         int, typer.Option(help="How many clients to check for profitable lies; 0: all.", min=0)
     ] = 20,
     tries: Annotated[
@@ -203,7 +203,7 @@ def check(
     table = source.bids(seed, needed=True)
     stopped = stop_on_signals(lambda: "before the search for lies was finished")
     with stopped, progress("searching for profitable lies"):
-        result = audit(rule, table, users=users or None, tries=tries, seed=seed or 0)
+        result = audit(rule, table, users=clients or None, tries=tries, seed=seed or 0)
     if json:
         from json import dumps
 

@@ -131,7 +131,11 @@ def fetch_command(name: str, folder: Path) -> str:
 
 @component
 class Named:
-    """``<name>.npz`` in the data folder, or else the embedded set of that name."""
+    """``<name>.npz`` in the data folder, or else the embedded set of that name.
+
+    Attributes:
+        name: The name of the data set.
+    """
 
     name: Text
 

@@ -22,7 +22,11 @@ class Schedule(Protocol):
 
 @component
 class Constant:
-    """The same rate in all rounds; in a file, simply ``lr = 0.01``."""
+    """The same rate in all rounds; in a file, simply ``lr = 0.01``.
+
+    Attributes:
+        value: The learning rate.
+    """
 
     value: Positive = 0.01
 

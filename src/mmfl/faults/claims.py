@@ -17,7 +17,11 @@ __all__ = ["AbsurdWeight", "FalseLoss"]
 
 @component
 class AbsurdWeight:
-    """Claims to hold `examples` examples of the task, which is its weight in the mean."""
+    """Claims to hold `examples` examples of the task, which is its weight in the mean.
+
+    Attributes:
+        examples: The number that the client claims.
+    """
 
     examples: Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)] = 10**9
 

@@ -25,7 +25,11 @@ class Duplicate:
 
 @component
 class ReplayedRound:
-    """Answers with an update from `back` rounds ago."""
+    """Answers with an update from `back` rounds ago.
+
+    Attributes:
+        back: How many rounds ago.
+    """
 
     back: Count = 1
 

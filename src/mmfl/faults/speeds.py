@@ -47,7 +47,11 @@ class Speed(Protocol):
 
 @component
 class ConstantSpeed:
-    """The same speed for all clients; in a file, simply ``speed = 100.0``."""
+    """The same speed for all clients; in a file, simply ``speed = 100.0``.
+
+    Attributes:
+        rate: Examples per virtual second.
+    """
 
     rate: Positive
 
@@ -58,7 +62,11 @@ class ConstantSpeed:
 
 @component
 class GivenSpeeds:
-    """One speed per client, in the order of the clients; or simply ``speed = [100.0, 50.0]``."""
+    """One speed per client, in the order of the clients; or simply ``speed = [100.0, 50.0]``.
+
+    Attributes:
+        values: Examples per virtual second, one number for each client.
+    """
 
     values: tuple[Positive, ...]
 

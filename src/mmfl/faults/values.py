@@ -54,7 +54,11 @@ class Inf:
 
 @component
 class Scaled:
-    """Sends the update times `factor`, as in model replacement (Bagdasaryan et al. 2020)."""
+    """Sends the update times `factor`, as in model replacement (Bagdasaryan et al. 2020).
+
+    Attributes:
+        factor: What the update is multiplied by.
+    """
 
     factor: Positive = 10.0
 
@@ -67,7 +71,11 @@ class Scaled:
 
 @component
 class SignFlipped:
-    """Sends the update with its sign flipped, times `factor`: away from what the client learnt."""
+    """Sends the update with its sign flipped, times `factor`: away from what the client learnt.
+
+    Attributes:
+        factor: What the flipped update is multiplied by.
+    """
 
     factor: Positive = 1.0
 

@@ -57,7 +57,11 @@ class PreactResnet:
 
 @component
 class PreactResnet18:
-    """The paper's network for CIFAR-10: `preact_resnet` of width 64 and blocks 2, 2, 2, 2."""
+    """The paper's network for CIFAR-10: `preact_resnet` of width 64 and blocks 2, 2, 2, 2.
+
+    Attributes:
+        norm: Which normalisation: "batch" (statistics of the batch, also in evaluation) or "group".
+    """
 
     norm: Norm = "batch"
 

@@ -113,7 +113,11 @@ class MeanAbsoluteError:
 
 @component
 class Huber:
-    """Squared near the target, linear beyond `delta`."""
+    """Squared near the target, linear beyond `delta`.
+
+    Attributes:
+        delta: The distance from the target at which the loss becomes linear.
+    """
 
     delta: Positive = 1.0
 

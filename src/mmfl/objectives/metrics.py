@@ -74,7 +74,11 @@ class Accuracy:
 
 @component
 class TopK:
-    """The share of examples whose right class is among the `k` largest outputs."""
+    """The share of examples whose right class is among the `k` largest outputs.
+
+    Attributes:
+        k: How many of the largest outputs count.
+    """
 
     k: Count = 5
 
