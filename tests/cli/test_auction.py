@@ -271,7 +271,9 @@ def test_check_fails_if_a_promise_is_broken(call, monkeypatch, broken):
         return dataclasses.replace(outcome, payment=outcome.payment * factor)
 
     monkeypatch.setattr(MaxMinFair, "recruit", recruit)
-    code, out, _ = call("auction", "check", "bids.csv", "-b", "1", "--clients", "1", "--tries", "32")
+    code, out, _ = call(
+        "auction", "check", "bids.csv", "-b", "1", "--clients", "1", "--tries", "32"
+    )
     assert code == 1
     said = {
         "payment": "individually rational: no, client",
