@@ -200,7 +200,7 @@ def _write_page(home: Path, scale: str, out: Path, console: Console) -> None:
         Reproduction,
         find_studies,
         make_overview,
-        make_page,
+        make_results_page,
         read_summary,
     )
     from mmfl.system.files import write_file
@@ -211,7 +211,7 @@ def _write_page(home: Path, scale: str, out: Path, console: Console) -> None:
         if runs and not isinstance(one.study, AuctionStudy):
             write_file(one.figure.with_suffix(".tex"), make_overview(runs).latex().encode())
     path = home / ("RESULTS.md" if scale == "small" else f"RESULTS-{scale}.md")
-    write_file(path, make_page(every, scale, read_summary(home, scale)).encode())
+    write_file(path, make_results_page(every, scale, read_summary(home, scale)).encode())
     console.print(f"results: {path}", soft_wrap=True)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmfl.config import read_file
+from mmfl.config import read_text_file
 from mmfl.reproduce.archive import Archive
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import Claim, Outcome
@@ -21,7 +21,7 @@ from mmfl.reproduce.tables import (
 )
 from mmfl.system.files import exists
 
-__all__ = ["make_page", "read_summary"]
+__all__ = ["make_results_page", "read_summary"]
 
 _INTRO = """# The paper's experiments, reproduced at the scale "{scale}"
 
@@ -37,7 +37,7 @@ share aggregation (except q-Fel), data, seeds, initial models and evaluation.
 """
 
 
-def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") -> str:
+def make_results_page(studies: Sequence[Reproduction], scale: str, summary: str = "") -> str:
     """The page, from stored results.
 
     Args:
@@ -116,4 +116,4 @@ def _check(one: Reproduction) -> list[tuple[Claim, Outcome | None]]:
 def read_summary(folder: Path, scale: str) -> str:
     """What a person wrote about the results, if there is such a file."""
     path = folder / "results" / scale / "summary.md"
-    return read_file(path) if exists(path) else ""
+    return read_text_file(path) if exists(path) else ""

@@ -45,13 +45,13 @@ from mmfl.runs.directory.mark import FIRST, MARK, read_mark, remove_beginning, w
 from mmfl.runs.directory.names import check_folder, make_absolute
 from mmfl.runs.environment import as_json, environment_now
 from mmfl.runs.integrity import digests
-from mmfl.runs.integrity.audit import audit
+from mmfl.runs.integrity.audit import check_rows
 from mmfl.runs.integrity.files import Hashes, describe_damage, parse_hashes
 from mmfl.runs.integrity.rows import (
     all_rows,
     auction_digest,
-    fetch,
     last_round,
+    query_rows,
     read_meta,
     round_digest,
     round_rows,
@@ -210,7 +210,7 @@ class RunStore:
             undo.callback(database.close)
             try:
                 store = cls(folder, database, verifiable=check_tables(database))
-                store.damage = audit(database, digests=store.verifiable)
+                store.damage = check_rows(database, digests=store.verifiable)
                 if store.verifiable and not store.damage:
                     store.damage = next(filter(None, map(store.file_damage, FIRST)), "")
             except StoreError as error:
@@ -342,7 +342,7 @@ class RunStore:
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """The answer to a query."""
         with explain_errors("read", self.folder):
-            return fetch(self._database, query, *values)
+            return query_rows(self._database, query, *values)
 
     def has(self, table: str, column: str = "round") -> bool:
         """Whether there is such a table with such a column: older versions had fewer."""

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.report.figures.page import WIDTH, format_power, make_page, set_heads, settle
+from mmfl.report.figures.page import WIDTH, fix_layout, format_power, make_page, set_heads
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import BROKEN, INK, STRONG, get_line_look, own_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Panel", "draw_bounds", "save_bounds"]
+__all__ = ["BoundPanel", "draw_bounds", "save_bounds"]
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class BoundPanel:
     """One measured curve, and bounds on it.
 
     Attributes:
@@ -66,7 +66,7 @@ class Panel:
 
 
 def save_bounds(
-    panels: Sequence[Panel], path: str | Path, *, title: str = "", foot: str = ""
+    panels: Sequence[BoundPanel], path: str | Path, *, title: str = "", foot: str = ""
 ) -> Path:
     """Save the figure of `draw_bounds` to a file: .png, .svg or .pdf.
 
@@ -80,7 +80,7 @@ def save_bounds(
     return save(draw_bounds(panels, title=title, foot=foot), path)
 
 
-def draw_bounds(panels: Sequence[Panel], *, title: str = "", foot: str = "") -> Figure:
+def draw_bounds(panels: Sequence[BoundPanel], *, title: str = "", foot: str = "") -> Figure:
     """A panel for each measured curve: its mean, two standard errors around it, and its bounds.
 
     Where a bound lies below the mean, what is between them is coloured.
@@ -101,7 +101,7 @@ def draw_bounds(panels: Sequence[Panel], *, title: str = "", foot: str = "") -> 
             alike = [p for p in panels if p is panel or p.scale == panel.scale is not None]
             low, high = zip(*(other.decades for other in alike), strict=True)
             _draw_panel(axes, panel, looks, min(low), max(high))
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 def _get_look(number: int) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _make_key(looks: Mapping[str, Mapping[str, Any]], broken: bool) -> dict[str,
 
 
 def _draw_panel(
-    axes: Any, panel: Panel, looks: Mapping[str, Mapping[str, Any]], low: int, high: int
+    axes: Any, panel: BoundPanel, looks: Mapping[str, Mapping[str, Any]], low: int, high: int
 ) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.report.figures.page import WIDTH, format_power, make_page, set_heads, settle
+from mmfl.report.figures.page import WIDTH, fix_layout, format_power, make_page, set_heads
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import BROKEN, INK, STRONG, get_line_look, own_style
 
@@ -103,7 +103,7 @@ def draw_budgets(panels: Sequence[BudgetPanel], *, title: str = "", foot: str = 
                 axes.tick_params(labelleft=number == 0)
         grid[0, 0].set_ylabel("error")
         grid[1, 0].set_ylabel("nobody joins")
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 def _make_key(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from mmfl.loop import RoundRecord, State
 from mmfl.objectives import METRICS
 from mmfl.runs.assignments import pack_assignments
 from mmfl.runs.database import wait_for_lock
-from mmfl.runs.integrity.digests import digest_auction, digest_round
+from mmfl.runs.integrity.digests import Row, digest_auction, digest_round
 from mmfl.system import calls
 
 __all__ = [
     "all_rows",
     "auction_digest",
-    "fetch",
     "last_round",
+    "query_rows",
     "read_meta",
     "round_digest",
     "round_rows",
@@ -28,17 +28,14 @@ __all__ = [
 ]
 
 
-Row = tuple[Any, ...]
-
-
-def fetch(database: sqlite3.Connection, query: str, *values: Any) -> list[Row]:
+def query_rows(database: sqlite3.Connection, query: str, *values: Any) -> list[Row]:
     """The answer to a query; while another program holds the database's lock, this waits."""
     return wait_for_lock(lambda: calls.execute(database, query, values).fetchall())
 
 
 def read_meta(database: sqlite3.Connection) -> dict[str, str]:
     """Table `meta`."""
-    return dict(fetch(database, "SELECT key, value FROM meta"))
+    return dict(query_rows(database, "SELECT key, value FROM meta"))
 
 
 def set_meta(database: sqlite3.Connection, **values: str) -> None:
@@ -53,7 +50,7 @@ def last_round(database: sqlite3.Connection) -> tuple[int, str] | None:
     return found
 
 
-def all_rows(database: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
+def all_rows(database: sqlite3.Connection, table: str) -> Iterator[Row]:
     """The rows of a table, in the order in which they were written."""
     return calls.execute(database, f"SELECT * FROM {table} ORDER BY rowid")
 
@@ -66,7 +63,7 @@ def auction_digest(database: sqlite3.Connection) -> str:
 def round_digest(database: sqlite3.Connection, round: int) -> str:  # noqa: A002
     """The digest of a round as the tables have it now."""
 
-    def rows(table: str, t: int) -> list[tuple[Any, ...]]:
+    def rows(table: str, t: int) -> list[Row]:
         query = f"SELECT * FROM {table} WHERE round = ? ORDER BY rowid"
         return calls.execute(database, query, (t,)).fetchall()
 
@@ -76,7 +73,7 @@ def round_digest(database: sqlite3.Connection, round: int) -> str:  # noqa: A002
     return digest_round(before, rows("round", round)[0][:-1], *others)
 
 
-def task_rows(experiment: Experiment) -> Iterator[tuple[Any, ...]]:
+def task_rows(experiment: Experiment) -> Iterator[Row]:
     """The rows of table `task`."""
     for number, task in enumerate(experiment.tasks):
         assert task.metric is not None  # the experiment is resolved
