@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mmfl import __version__
-from mmfl.cli.options import AllowImports, Json, prepare_imports, stop_on_signals
-from mmfl.cli.output import Figure, Force, check_figure, check_out, output
+from mmfl.cli.shared.options import AllowImports, Json, prepare_imports, stop_on_signals
+from mmfl.cli.shared.output import Figure, Force, check_figure, check_out, output
 from mmfl.errors import InputError
 from mmfl.system.user_code import guard_part
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from mmfl.cli.options import name_file, name_options_of
+from mmfl.cli.shared.options import name_file, name_options_of
 from mmfl.comparison import read_seeds
 from mmfl.config import dump, read_text_file, read_toml, short
 from mmfl.errors import ConfigError, InputError, did_you_mean

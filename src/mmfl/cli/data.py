@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, Json, stop_on_signals
+from mmfl.cli.shared.options import DataDir, Json, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.progress import Progress

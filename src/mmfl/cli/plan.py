@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from mmfl.cli.options import (
+from mmfl.cli.shared.options import (
     AllowImports,
     Config,
     DataDir,
@@ -19,7 +19,7 @@ from mmfl.cli.options import (
     prepare_imports,
     stop_on_signals,
 )
-from mmfl.cli.output import Figure, Force, check_figure
+from mmfl.cli.shared.output import Figure, Force, check_figure
 from mmfl.errors import InputError, StoreError
 
 __all__ = ["plan"]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
-from mmfl.cli.streams import complain, survive_closed_output
+from mmfl.cli.shared.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
+from mmfl.cli.shared.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ComparisonError, InputError, printable
 

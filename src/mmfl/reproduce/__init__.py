@@ -11,7 +11,6 @@ from mmfl.reproduce.study import Scale, Study, StudySetting, find_studies, load_
 from mmfl.reproduce.tables import (
     TextTable,
     list_claims,
-    make_claims_table,
     make_overview,
     make_times,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "list_claims",
     "load_scales",
     "load_study",
-    "make_claims_table",
     "make_overview",
     "make_results_page",
     "make_times",
