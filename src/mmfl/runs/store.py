@@ -48,7 +48,6 @@ from mmfl.runs.integrity import digests
 from mmfl.runs.integrity.audit import check_rows
 from mmfl.runs.integrity.files import Hashes, describe_damage, parse_hashes
 from mmfl.runs.integrity.rows import (
-    all_rows,
     auction_digest,
     last_round,
     query_rows,
@@ -56,7 +55,7 @@ from mmfl.runs.integrity.rows import (
     round_digest,
     round_rows,
     set_meta,
-    task_rows,
+    write_first_rows,
 )
 from mmfl.runs.schema import FORMAT, check_tables, create_tables
 from mmfl.system import calls
@@ -134,20 +133,10 @@ class RunStore:
             database = open_for_writing(folder)
             undo.callback(database.close)
             store = cls(folder, database, lease)
-            written = {MARK: mark.content} | first
-            hashes = {name: digests.hash_and_size(content) for name, content in written.items()}
             with store._writing():
                 create_tables(database)
-                rows = list(task_rows(experiment))
-                calls.executemany(database, "INSERT INTO task VALUES (?, ?, ?, ?, ?)", rows)
-                set_meta(
-                    database,
-                    format=FORMAT,
-                    token=mark.token,
-                    files=json.dumps(hashes),
-                    digest_tasks=digests.digest_tasks(mark.token, all_rows(database, "task")),
-                    digest_auction=digests.digest_auction((), ()),
-                )
+                written = {MARK: mark.content} | first
+                write_first_rows(database, experiment, mark.token, written)
             with store._durably():  # before there is a checkpoint, which would be
                 store.sign(experiment.rounds)
             undo.pop_all()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mmfl.experiment import Experiment
@@ -12,7 +13,14 @@ from mmfl.loop import RoundRecord, State
 from mmfl.objectives import METRICS
 from mmfl.runs.assignments import pack_assignments
 from mmfl.runs.database import wait_for_lock
-from mmfl.runs.integrity.digests import Row, digest_auction, digest_round
+from mmfl.runs.integrity.digests import (
+    Row,
+    digest_auction,
+    digest_round,
+    digest_tasks,
+    hash_and_size,
+)
+from mmfl.runs.schema import FORMAT
 from mmfl.system import calls
 
 __all__ = [
@@ -24,7 +32,7 @@ __all__ = [
     "round_digest",
     "round_rows",
     "set_meta",
-    "task_rows",
+    "write_first_rows",
 ]
 
 
@@ -79,6 +87,30 @@ def task_rows(experiment: Experiment) -> Iterator[Row]:
         assert task.metric is not None  # the experiment is resolved
         kind = METRICS.kind_of(task.metric)
         yield number, task.name, kind, task.metric.better, task.target
+
+
+def write_first_rows(
+    database: sqlite3.Connection, experiment: Experiment, token: str, written: Mapping[str, bytes]
+) -> None:
+    """Write what the tables hold before the first round.
+
+    Args:
+        database: With empty tables.
+        experiment: The experiment, resolved.
+        token: The mark's, which no other run directory has.
+        written: The content of the directory's other files, by name.
+    """
+    query = "INSERT INTO task VALUES (?, ?, ?, ?, ?)"
+    calls.executemany(database, query, list(task_rows(experiment)))
+    hashes = {name: hash_and_size(content) for name, content in written.items()}
+    set_meta(
+        database,
+        format=FORMAT,
+        token=token,
+        files=json.dumps(hashes),
+        digest_tasks=digest_tasks(token, all_rows(database, "task")),
+        digest_auction=digest_auction((), ()),
+    )
 
 
 def round_rows(state: State, record: RoundRecord) -> tuple[Row, list[Row], list[Row], list[Row]]:
