@@ -169,7 +169,7 @@ def _find_texts(tree: ast.Module) -> list[str]:
 
 
 def test_only_the_command_line_speaks_of_its_options(sources):
-    """A person who calls the library has no --out: `mmfl.cli.streams` translates."""
+    """A person who calls the library has no --out: `mmfl.cli.shared.streams` translates."""
     options = _find_options(typer.main.get_command(app))
     assert {"--out", "--data-dir", "--set", "--allow-imports", "--jobs", "--npm"} < options
     named = re.compile(rf"({'|'.join(map(re.escape, options))})(?![\w-])")

@@ -47,7 +47,7 @@ from mmfl.convergence import (
     collect_trajectories,
     trace_run,
 )
-from mmfl.report.figures import Panel, save_bounds, save_budgets
+from mmfl.report.figures import BoundPanel, save_bounds, save_budgets
 from mmfl.rng import stream
 from mmfl.runs import environment_now
 
@@ -257,7 +257,7 @@ NAMES = {
 }
 
 
-def make_panels(data: Mapping[str, Any]) -> list[Panel]:
+def make_panels(data: Mapping[str, Any]) -> list[BoundPanel]:
     """Panels: two tasks by alpha, and three settings that break a bound."""
     panels = []
     for family, task, clients, steps in (
@@ -280,11 +280,11 @@ def make_panels(data: Mapping[str, Any]) -> list[Panel]:
     return panels
 
 
-def _panel(one: Mapping[str, Any], what: str, title: str, told: str, **rest: Any) -> Panel:
+def _panel(one: Mapping[str, Any], what: str, title: str, told: str, **rest: Any) -> BoundPanel:
     curves = {name: np.array(curve) for name, curve in one["curves"][what].items()}
     bounds = {text: curves[name] for name, text in NAMES.items() if name in curves}
     t, mean, error = (curves[name] for name in ("t", "mean", "standard_error"))
-    return Panel(title, told, t, mean, error, bounds, **rest)
+    return BoundPanel(title, told, t, mean, error, bounds, **rest)
 
 
 def measure_bounds(given: argparse.Namespace) -> None:

@@ -34,7 +34,7 @@ from mmfl.report import Curves, Differences, Results, Variant, compare_variants,
 from mmfl.report.statistics import Quantity, spread
 from mmfl.runs import RunStore
 from mmfl.runs.assignments import unpack_assignments
-from mmfl.runs.faults import counts, longest, tallies
+from mmfl.runs.faults import count_faults, longest, tallies
 
 __all__ = ["main"]
 
@@ -71,7 +71,7 @@ class Told:
             blobs = store.rows("SELECT assignment FROM round ORDER BY round")
             given = [np.bincount(unpack_assignments(b).tasks, minlength=3) for (b,) in blobs]
             lost = dict.fromkeys(curves.tasks, 0)
-            for count in counts(store):
+            for count in count_faults(store):
                 lost[count.task] += count.number if count.outcome == "lost" else 0
             found = store.rows(
                 "SELECT task, count(*) FROM failure WHERE turn AND NOT EXISTS (SELECT 1 FROM fault "

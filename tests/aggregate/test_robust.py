@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.aggregate import ClippedMean, Mean, Median, MultiKrum, TrimmedMean, norm_of, partial_sums
-from mmfl.aggregate.collected import BLOCK
+from mmfl.aggregate.collected import COORDINATES
 from mmfl.exchange import Address, ClientUpdate, Layout, Params
 from mmfl.rng import stream
 
@@ -109,7 +109,7 @@ def test_updates_of_nothing_but_zeros_are_no_trouble():
 
 @pytest.mark.parametrize("aggregator", [Median(), TrimmedMean(), MultiKrum()])
 def test_blocks_of_coordinates_are_put_together(aggregator):
-    size = 2 * BLOCK + 7
+    size = 2 * COORDINATES + 7
     rng = stream(0, "blocks")
     values = rng.normal(0, 1, (7, size)).astype(np.float32)
     start = Params(Layout((("w", (size,)),)), np.zeros(size, np.float32))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mmfl.cli.streams import explain
+from mmfl.cli.shared.streams import explain
 from support.experiments import LEAST_INLINE
 
 MMFL = (sys.executable, "-P", "-c", "from mmfl.__main__ import main; main()")

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from mmfl.cli import main
-from mmfl.cli.streams import _Watched
+from mmfl.cli.shared.streams import _Watched
 from support.experiments import LEAST_INLINE
 
 EXPERIMENT = LEAST_INLINE

@@ -375,7 +375,7 @@ def test_a_run_that_is_interrupted_in_its_first_moment_leaves_nothing(monkeypatc
 
     plan = Comparison({"x": made()}, [0], "out")
     with monkeypatch.context() as patch:
-        patch.setattr("mmfl.runs.store.task_rows", interrupted)
+        patch.setattr("mmfl.runs.integrity.rows.task_rows", interrupted)
         with pytest.raises(KeyboardInterrupt):
             list(plan.go(1))
     assert not Path("out/x/seed-0").exists()

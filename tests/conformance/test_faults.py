@@ -16,7 +16,7 @@ from mmfl.faults import MISBEHAVIOURS, Faults, Misbehaving
 from mmfl.faults.speeds import LogNormal
 from mmfl.loop import State
 from mmfl.runs import RunStore
-from mmfl.runs.faults import counts
+from mmfl.runs.faults import count_faults
 from support.crowd import TASKS, mock, play
 from support.sweeping import TEXT
 
@@ -109,7 +109,7 @@ def test_store_record_and_run_agree(kind, tmp_path):
     ]
     assert said
     with closing(RunStore.open(tmp_path / "run")) as store:
-        counted = {(c.task, c.client, c.kind, c.outcome): c.number for c in counts(store)}
+        counted = {(c.task, c.client, c.kind, c.outcome): c.number for c in count_faults(store)}
     assert counted == {key: said.count(key) for key in said}
     tally = run.faults[kind]
     assert tally.injected == len(said) == tally.refused + tally.accepted

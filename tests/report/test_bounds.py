@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mmfl.errors import InputError
-from mmfl.report.figures import Panel, draw_bounds, save_bounds
+from mmfl.report.figures import BoundPanel, draw_bounds, save_bounds
 from support.pictures import assert_tidy, said
 
 T = np.arange(1.0, 101.0)
@@ -16,7 +16,7 @@ MEAN = 2.0 / (T + 3)
 
 
 def panel(**bounds):
-    return Panel("A task", "five clients, and so on", T, MEAN, MEAN / 10, bounds)
+    return BoundPanel("A task", "five clients, and so on", T, MEAN, MEAN / 10, bounds)
 
 
 def areas(figure):

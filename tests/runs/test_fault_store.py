@@ -10,7 +10,7 @@ import pytest
 import mmfl
 from mmfl import Experiment, Run
 from mmfl.runs import RunStore
-from mmfl.runs.faults import count_quarantined, counts, longest, tallies
+from mmfl.runs.faults import count_faults, count_quarantined, longest, tallies
 from support.rewriting import make_older
 
 BAD = """
@@ -54,7 +54,7 @@ def test_a_run_without_faults_has_none(small, tmp_path):
     assert "faults" not in json.loads(run.to_json())
     with closing(RunStore.open(tmp_path / "run")) as store:
         assert longest(store) is None
-        assert counts(store) == []
+        assert count_faults(store) == []
 
 
 def test_a_run_of_an_older_version_still_loads(bad, tmp_path):
@@ -64,4 +64,4 @@ def test_a_run_of_an_older_version_still_loads(bad, tmp_path):
     assert (old.faults, old.quarantined) == ({}, 0)
     assert (old.fingerprint, old.tasks) == (run.fingerprint, run.tasks)
     with closing(RunStore.open(tmp_path / "run")) as store:
-        assert (tallies(store), counts(store), longest(store)) == ({}, [], None)
+        assert (tallies(store), count_faults(store), longest(store)) == ({}, [], None)

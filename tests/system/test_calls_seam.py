@@ -65,7 +65,7 @@ EXCEPTIONS = {
     # What cannot be seen is left out of the description of this machine.
     "runs/environment.py": {"os.path.isdir"},
     # The null device takes the place of an output that nobody reads.
-    "cli/streams.py": {"os.open"},
+    "cli/shared/streams.py": {"os.open"},
     # They are files of the package, which Python finds, perhaps in a zip archive.
     "data/embedded/__init__.py": {"read_bytes", "np.load"},
     "reproduce/study.py": {"glob"},

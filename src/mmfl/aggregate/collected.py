@@ -13,7 +13,7 @@ __all__ = ["apply_step", "coordinatewise", "deltas_of"]
 
 Doubles = npt.NDArray[np.float64]
 
-BLOCK = 1 << 14
+COORDINATES = 1 << 14
 """How many coordinates of all updates are handled together."""
 
 
@@ -43,7 +43,7 @@ def coordinatewise(
     """
     deltas = deltas_of(updates)
     step = np.zeros(params.layout.size)
-    for start in range(0, len(step) if deltas else 0, BLOCK):
-        some = slice(start, start + BLOCK)
+    for start in range(0, len(step) if deltas else 0, COORDINATES):
+        some = slice(start, start + COORDINATES)
         step[some] = rule(np.array([delta[some] for delta in deltas], np.float64))
     return apply_step(params, step)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, Strict
 
-from mmfl.aggregate.collected import BLOCK, apply_step, deltas_of
+from mmfl.aggregate.collected import COORDINATES, apply_step, deltas_of
 from mmfl.config import component
 from mmfl.exchange import ClientUpdate, Flat, Params
 
@@ -56,8 +56,8 @@ def _squared_distances(deltas: list[Flat]) -> npt.NDArray[np.float64]:
     """Between every two updates, from differences: products would cancel for similar updates."""
     n = len(deltas)
     found = np.zeros((n, n))
-    for start in range(0, len(deltas[0]) if deltas else 0, BLOCK):
-        block = np.array([delta[start : start + BLOCK] for delta in deltas], np.float64)
+    for start in range(0, len(deltas[0]) if deltas else 0, COORDINATES):
+        block = np.array([delta[start : start + COORDINATES] for delta in deltas], np.float64)
         for number in range(1, n):
             apart = block[:number] - block[number]
             found[number, :number] += np.einsum("ij,ij->i", apart, apart)

@@ -55,13 +55,13 @@ def min_max_counts(bounds: Floats, patterns: Patterns) -> Ints:
         patterns: Who may train what.
     """
     S, width = bounds.shape
-    room = _Room(patterns)
+    room = _FeasibleCounts(patterns)
     useful = _leximin(bounds, np.zeros(S, np.int64), room)
     fewest_first = np.broadcast_to(-np.arange(width, dtype=np.float64), bounds.shape)
     return room.flow(_leximin(fewest_first, useful, room))
 
 
-def _leximin(bounds: Floats, least: Ints, room: _Room) -> Ints:
+def _leximin(bounds: Floats, least: Ints, room: _FeasibleCounts) -> Ints:
     """(S) the numbers of steps 1 to 3, each at least `least`."""
     counts, unsettled = least.copy(), np.ones(len(least), dtype=bool)
 
@@ -90,7 +90,7 @@ def _need(bounds: Floats, level: float) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class _Room:
+class _FeasibleCounts:
     """Which numbers of clients are possible."""
 
     patterns: Patterns
@@ -137,7 +137,7 @@ def obstacle(bounds: Floats, counts: Ints, patterns: Patterns) -> tuple[int, ...
     """
     largest = bounds[np.arange(len(bounds)), counts].max()
     need = _need(bounds, bounds[bounds < largest].max(initial=-np.inf))
-    sets, clients = _Room(patterns).hall
+    sets, clients = _FeasibleCounts(patterns).hall
     short = sets[sets @ need > clients]
     if not len(short):
         return None

@@ -11,8 +11,8 @@ import typer
 
 from mmfl import __version__
 from mmfl.cli import auction, check, compare, data, plan, profile, reproduce, run, status, verify
-from mmfl.cli.commands import ExperimentCommand, GuardedGroup, PlainCommand
-from mmfl.cli.streams import (
+from mmfl.cli.shared.commands import ExperimentCommand, GuardedGroup, PlainCommand
+from mmfl.cli.shared.streams import (
     CLOSED,
     ClosedOutputError,
     complain,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mmfl import __version__
-from mmfl.cli.options import AllowImports, Json, prepare_imports, stop_on_signals
-from mmfl.cli.output import Figure, Force, check_figure, check_out, output
+from mmfl.cli.shared.options import AllowImports, Json, prepare_imports, stop_on_signals
+from mmfl.cli.shared.output import Figure, Force, check_figure, check_out, output
 from mmfl.errors import InputError
 from mmfl.system.user_code import guard_part
 
@@ -132,11 +132,11 @@ def compare(
     """Run all auctions with several budgets and compare them side by side."""
     from json import dumps
 
-    from mmfl.cli.auction_input import Source, amounts, contenders
+    from mmfl.cli.auction_input import Source, contenders, parse_amounts
     from mmfl.cli.views.auction import progress, show_contest
     from mmfl.market.truthfulness import auctions, make_contest
 
-    budgets = amounts(budget, "--budget")
+    budgets = parse_amounts(budget, "--budget")
     rules = contenders(mechanism, payment, threshold)
     source = Source.of(bids, allow_imports=prepare_imports(allow_imports, bids))
     check_out(out, inputs=source.inputs, force=force)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from mmfl.cli.options import name_file, name_options_of
+from mmfl.cli.shared.options import name_file, name_options_of
 from mmfl.comparison import read_seeds
-from mmfl.config import dump, read_file, read_toml, short
+from mmfl.config import dump, read_text_file, read_toml, short
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment, find_inputs, find_own_code
 from mmfl.market import MECHANISMS, Bids, Market, Mechanism, ValueThreshold, read_bids
 from mmfl.market.bids_io import Csv
 
-__all__ = ["FIXED", "Options", "Source", "amounts", "contenders", "kind_of", "numbers"]
+__all__ = ["FIXED", "Options", "Source", "contenders", "kind_of", "parse_amounts", "parse_numbers"]
 
 FIXED = ("budget_fair", "greedy_within_budget", "random_within_budget")
 """Mechanisms that give each task a fixed share of the budget."""
@@ -101,7 +101,7 @@ class Source:
         """Look at the file; a CSV file is read later."""
         if path.suffix.lower() != ".toml":
             return cls(path, None)
-        text = read_file(path)
+        text = read_text_file(path)
         try:
             table = read_toml(text)
         except ConfigError as error:
@@ -169,7 +169,7 @@ def contenders(
     kinds: str | None, payment: str | None, threshold: str | None
 ) -> dict[str, Mechanism]:
     """Mechanisms by the names that the tables show; their budgets are set later."""
-    prices = amounts(threshold, "--threshold") if threshold is not None else []
+    prices = parse_amounts(threshold, "--threshold") if threshold is not None else []
     wanted = list(_ORDER) if kinds is None else [kind.strip() for kind in kinds.split(",")]
     if prices and "value_threshold" not in wanted:
         raise InputError("--threshold: value_threshold is not among the mechanisms")
@@ -191,9 +191,9 @@ def contenders(
     return found
 
 
-def amounts(text: str, option: str) -> list[float]:
+def parse_amounts(text: str, option: str) -> list[float]:
     """Amounts from "10,20,29", "1-60" (whole steps) or both."""
-    found = numbers(text, option, "amounts like 10,20,29 or 1-60")
+    found = parse_numbers(text, option, "amounts like 10,20,29 or 1-60")
     for amount in found:
         _check_amount(amount, option)
     return found
@@ -205,7 +205,7 @@ def _check_amount(amount: float | None, option: str) -> None:
         raise InputError(f"{option} must be a finite number greater than 0, got {amount:g}")
 
 
-def numbers(text: str, option: str, such: str) -> list[float]:
+def parse_numbers(text: str, option: str, such: str) -> list[float]:
     """Numbers from "1,2.5,inf", "1-5" (whole steps) or both; `such` says what is asked for."""
     found: list[float] = []
     for part in text.split(","):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mmfl.cli.options import AllowImports, Config, DataDir, Sets, find_modules, name_file
-from mmfl.cli.streams import complain
+from mmfl.cli.shared.options import AllowImports, Config, DataDir, Sets, find_modules, name_file
+from mmfl.cli.shared.streams import complain
 from mmfl.errors import ConfigError, MmflWarning, plural
 
 if TYPE_CHECKING:

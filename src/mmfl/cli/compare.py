@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import (
+from mmfl.cli.shared.options import (
     AllowImports,
     Config,
     DataDir,
@@ -25,15 +25,15 @@ from mmfl.cli.options import (
     name_options_of,
     stop_on_signals,
 )
-from mmfl.cli.output import check_figure, check_tables
-from mmfl.cli.streams import complain, survive_closed_output
+from mmfl.cli.shared.output import check_figure, check_out_folder
+from mmfl.cli.shared.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ComparisonError, ConfigError, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mmfl.cli.own_files import OwnFiles
+    from mmfl.cli.shared.own_files import OwnFiles
     from mmfl.comparison import Comparison, Jobs
     from mmfl.experiment import Experiment
     from mmfl.report import Remark, Variant
@@ -90,7 +90,7 @@ def compare(
     """
     from rich.console import Console
 
-    from mmfl.cli.own_files import TABLES, OwnFiles
+    from mmfl.cli.shared.own_files import COMPARISON_FILES, OwnFiles
     from mmfl.comparison import read_jobs, read_seeds, read_vary
     from mmfl.experiment import Experiment, find_inputs
     from mmfl.report import variants
@@ -111,7 +111,7 @@ def compare(
     check_figure(figure, inputs=inputs, force=True)  # `OwnFiles` says what may be replaced
     plan = partial(_plan, experiments, numbers, data_dir, force)
     comparison = _find_folder(plan, config.stem) if out is None else plan(out)
-    check_tables(comparison.out, TABLES, inputs=inputs)
+    check_out_folder(comparison.out, COMPARISON_FILES, inputs=inputs)
     own = OwnFiles(comparison.out, force=force)
     own.check([] if figure is None else [figure])
     if comparison.todo or own.recorded:  # else they may be what an older version wrote: see `write`
@@ -174,7 +174,7 @@ def _plan(
     folder: Path,
 ) -> Comparison:
     """The comparison in a folder; without force, tables of other variants are refused."""
-    from mmfl.cli.own_files import OwnFiles
+    from mmfl.cli.shared.own_files import OwnFiles
     from mmfl.comparison import Comparison, OtherRunError
 
     other = OwnFiles(folder, force=force).describe_other(experiments)

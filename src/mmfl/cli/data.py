@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, Json, stop_on_signals
+from mmfl.cli.shared.options import DataDir, Json, stop_on_signals
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -110,14 +110,14 @@ def verify(names: Names = None, data_dir: DataDir = None) -> None:
 
 def _verdict(name: str, path: Path | None, entry: Entry | None) -> tuple[bool, str]:
     from mmfl.data import Npz, content_hash, embedded
-    from mmfl.data.sources import compare
+    from mmfl.data.sources import check_content
     from mmfl.errors import DataError
 
     try:
         arrays = embedded.load(name) if path is None else Npz(str(path.resolve())).load(None)
         if entry is None:
             return True, f"valid, but not in the catalogue, sha256 {content_hash(arrays)}"
-        found = compare(entry, arrays)
+        found = check_content(entry, arrays)
     except DataError as error:
         return False, f"WRONG: {error}"
     known = "" if entry.content else "counts, shape and classes are "

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from mmfl.cli.options import (
+from mmfl.cli.shared.options import (
     AllowImports,
     Config,
     DataDir,
@@ -19,7 +19,7 @@ from mmfl.cli.options import (
     prepare_imports,
     stop_on_signals,
 )
-from mmfl.cli.output import Figure, Force, check_figure
+from mmfl.cli.shared.output import Figure, Force, check_figure
 from mmfl.errors import InputError, StoreError
 
 __all__ = ["plan"]
@@ -87,12 +87,12 @@ def plan(
     For each alpha and budget: clients, take-up, spend, starved tasks and the rounds needed. Nothing
     is trained: the rounds are simulated.
     """
-    from mmfl.cli.auction_input import amounts, numbers
+    from mmfl.cli.auction_input import parse_amounts, parse_numbers
     from mmfl.experiment import Experiment, find_inputs
     from mmfl.planning import plan as make_plan
 
-    alphas = [] if alpha is None else numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
-    budgets = [] if budget is None else amounts(budget, "--budget")
+    alphas = [] if alpha is None else parse_numbers(alpha, "--alpha", "numbers like 1,2,3,5 or 1-5")
+    budgets = [] if budget is None else parse_amounts(budget, "--budget")
     rule = "--difficulty must be like fashion=0.4"
     hard = None if difficulty is None else _by_task(difficulty, rule)
     imports = prepare_imports(allow_imports, config)

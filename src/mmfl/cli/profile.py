@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmfl.cli.options import (
+from mmfl.cli.shared.options import (
     AllowImports,
     Config,
     DataDir,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
-from mmfl.cli.streams import complain, survive_closed_output
+from mmfl.cli.shared.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
+from mmfl.cli.shared.streams import complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView
 from mmfl.errors import ComparisonError, InputError, printable
 
@@ -100,20 +100,20 @@ def reproduce(
         _write_page(home, scale, out, console)
     if json:
         typer.echo(json_.dumps(found))
+    problems = [*_find_missed(found), *failed]
+    problems += [f"{name}: {said}" for name, one in found.items() for said in one["broken"]]
+    for sentence in problems:
+        complain(sentence)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _find_missed(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A sentence about the results that are not as stored, if there are any."""
     missed = [f"{name}: {says}" for name, one in found.items() for says in one["missed"]]
     if missed:
         more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
-        complain(
-            f"a result differs from the stored one by more than the tolerance: {missed[0]}{more}"
-        )
-    serious = [
-        *failed,
-        *(f"{name}: {said}" for name, one in found.items() for said in one["broken"]),
-    ]
-    for sentence in serious:
-        complain(sentence)
-    if missed or serious:
-        raise typer.Exit(1)
+        yield f"a result differs from the stored one by more than the tolerance: {missed[0]}{more}"
 
 
 def _run_missing(
@@ -200,7 +200,7 @@ def _write_page(home: Path, scale: str, out: Path, console: Console) -> None:
         Reproduction,
         find_studies,
         make_overview,
-        make_page,
+        make_results_page,
         read_summary,
     )
     from mmfl.system.files import write_file
@@ -211,7 +211,7 @@ def _write_page(home: Path, scale: str, out: Path, console: Console) -> None:
         if runs and not isinstance(one.study, AuctionStudy):
             write_file(one.figure.with_suffix(".tex"), make_overview(runs).latex().encode())
     path = home / ("RESULTS.md" if scale == "small" else f"RESULTS-{scale}.md")
-    write_file(path, make_page(every, scale, read_summary(home, scale)).encode())
+    write_file(path, make_results_page(every, scale, read_summary(home, scale)).encode())
     console.print(f"results: {path}", soft_wrap=True)
 
 

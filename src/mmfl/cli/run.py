@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmfl.cli.options import (
+from mmfl.cli.shared.options import (
     AllowImports,
     Config,
     DataDir,
@@ -21,7 +21,7 @@ from mmfl.cli.options import (
     find_modules,
     stop_on_signals,
 )
-from mmfl.cli.streams import complain, survive_closed_output
+from mmfl.cli.shared.streams import complain, survive_closed_output
 from mmfl.errors import ConfigError, MmflError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmfl.cli.options import Json
-from mmfl.cli.streams import complain
+from mmfl.cli.shared.options import Json
+from mmfl.cli.shared.streams import complain
 from mmfl.errors import StoreError
 
 if TYPE_CHECKING:

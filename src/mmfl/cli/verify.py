@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mmfl.cli.options import AllowImports, DataDir, Json, find_modules
-from mmfl.cli.streams import name_options
+from mmfl.cli.shared.options import AllowImports, DataDir, Json, find_modules
+from mmfl.cli.shared.streams import name_options
 from mmfl.errors import printable
 
 __all__ = ["verify"]

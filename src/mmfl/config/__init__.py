@@ -24,7 +24,7 @@ from mmfl.config.messages import problem, short
 from mmfl.config.module_hashes import find_module_file, hash_module
 from mmfl.config.plain_values import are_equal
 from mmfl.config.schema import one_or_several
-from mmfl.config.toml import apply_set, read_file, read_toml
+from mmfl.config.toml import apply_set, read_text_file, read_toml
 
 __all__ = [
     "Count",
@@ -52,7 +52,7 @@ __all__ = [
     "pack",
     "parse",
     "problem",
-    "read_file",
+    "read_text_file",
     "read_toml",
     "short",
     "unpack",

@@ -11,10 +11,10 @@ from mmfl.config.messages import short
 from mmfl.errors import ConfigError, did_you_mean
 from mmfl.system.files import SETTINGS, read_text
 
-__all__ = ["apply_set", "read_file", "read_toml"]
+__all__ = ["apply_set", "read_text_file", "read_toml"]
 
 
-def read_file(path: str | Path) -> str:
+def read_text_file(path: str | Path) -> str:
     """The text of a configuration file; `ConfigError` if there is none."""
     try:
         return read_text(path, limit=SETTINGS, pipes=True)

@@ -29,8 +29,6 @@ from mmfl.theory import (
 
 __all__ = ["AuctionSetting"]
 
-Cdf = Callable[[Floats], npt.ArrayLike]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AuctionSetting:
@@ -193,5 +191,5 @@ class AuctionSetting:
         law: Distribution = self.recruitment.tasks.get(task, self.recruitment.bids)
         return law
 
-    def _cdf(self, task: str) -> Cdf:
+    def _cdf(self, task: str) -> Callable[[Floats], npt.ArrayLike]:
         return cdf_of(self._law(task))

@@ -29,9 +29,9 @@ __all__ = [
     "Unscaled",
 ]
 
-Floats = npt.NDArray[np.float32]
+Singles = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
-Scaling = tuple[Floats, Floats] | None
+Scaling = tuple[Singles, Singles] | None
 
 _MOST = 1e30
 """No mean or deviation is larger, and no deviation smaller than its inverse: float32 ends there."""

@@ -304,16 +304,19 @@ class LocalEngine:
             with closing(asked) as replies:
                 for unit, (reply, _) in zip(units, replies, strict=True):
                     if "failed" in reply and len(unit.jobs) > 1:
-                        # One of these turns is deadly: a spare worker finds out which, one by one.
-                        alone = [Unit([job], False, 0.0, unit.bytes // 2) for job in unit.jobs]
-                        with closing(self._pool.open_spare()) as spare:
-                            yield from self._train(alone, spare, keep=keep)
+                        yield from self._train_alone(unit, keep=keep)
                     else:
                         yield from self._results(unit, reply, keep=keep)
                     self._give_back(unit)
         finally:  # by now no worker writes into any of these
             for unit in units:
                 self._give_back(unit)
+
+    def _train_alone(self, unit: Unit, *, keep: bool) -> Iterator[ClientUpdate | ClientFailure]:
+        """One of these turns is deadly: a spare worker finds out which, one by one."""
+        alone = [Unit([job], False, 0.0, unit.bytes // 2) for job in unit.jobs]
+        with closing(self._pool.open_spare()) as spare:
+            yield from self._train(alone, spare, keep=keep)
 
     def _give_back(self, unit: Unit) -> None:
         if unit.slot is not None:

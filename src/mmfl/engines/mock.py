@@ -18,8 +18,8 @@ from mmfl.experiment import Experiment, Federation, Ids
 
 __all__ = ["MockEngine"]
 
-Turn = Callable[[Job, Params], ClientUpdate | ClientFailure]
-Test = Callable[[str, Params, int | None], Evaluation | EvaluationFailure]
+TurnFunction = Callable[[Job, Params], ClientUpdate | ClientFailure]
+TestFunction = Callable[[str, Params, int | None], Evaluation | EvaluationFailure]
 
 
 def _always_half(task: str, params: Params, client: int | None) -> Evaluation:
@@ -33,8 +33,8 @@ class MockEngine:
     experiment: Experiment
     federation: Federation
     first: Mapping[str, Params]
-    turn: Turn
-    test: Test = _always_half
+    turn: TurnFunction
+    test: TestFunction = _always_half
     merges: bool = False
     workers: int = 1
 

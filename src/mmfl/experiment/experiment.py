@@ -24,7 +24,7 @@ from mmfl.config import (
     dump,
     imports_allowed,
     parse,
-    read_file,
+    read_text_file,
     read_toml,
     short,
 )
@@ -290,7 +290,7 @@ class Experiment:
         cls, path: str | Path, *, sets: Iterable[str] = (), allow_imports: bool = False
     ) -> Experiment:
         """Load an experiment from a TOML file; see `from_toml`. Messages name the file."""
-        text, changes = read_file(path), tuple(sets)
+        text, changes = read_text_file(path), tuple(sets)
         try:
             return cls.from_toml(text, sets=changes, allow_imports=allow_imports)
         except ConfigError as error:

@@ -1,7 +1,7 @@
 """The round loop: Algorithm 1, and everything that a round consists of."""
 
 from mmfl.loop.client_history import ClientTable, Segment
-from mmfl.loop.iteration import Rounds
+from mmfl.loop.iteration import Rounds, Steps
 from mmfl.loop.loop import play, rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import RecruitedClients, compute_payments, recruit, warn_left_out
@@ -18,6 +18,7 @@ __all__ = [
     "Segment",
     "Setup",
     "State",
+    "Steps",
     "combine",
     "compute_payments",
     "extend_chain",

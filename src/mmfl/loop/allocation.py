@@ -65,7 +65,7 @@ class Allocation:
         t, tasks, versions = view.round, view.tasks, state.versions
         work = {task: self.work(task, versions[task]) for task in tasks}
         order = np.lexsort((assignments.clients, assignments.tasks))
-        shares = self.population.work(view, assignments)[order].tolist()
+        shares = self.population.work_shares(view, assignments)[order].tolist()
         return [
             Job(
                 Address(self.run_id, t, tasks[column], client, versions[tasks[column]]),

@@ -11,13 +11,16 @@ from mmfl.errors import EngineError
 from mmfl.loop.state import RoundRecord, State
 from mmfl.system.user_code import Guard
 
-__all__ = ["Rounds"]
+__all__ = ["Rounds", "Steps"]
+
+Steps = Generator[tuple[State, RoundRecord], None, None]
+"""The rounds as they are computed: each with the state after it."""
 
 
 class Rounds(Iterator[tuple[State, RoundRecord]]):
     """An iterator over rounds that closes its engine in the end: after `break`, too."""
 
-    def __init__(self, generator: Generator[tuple[State, RoundRecord], None, None]) -> None:
+    def __init__(self, generator: Steps) -> None:
         self._generator = generator
         self._lock = RLock()  # a generator belongs to one thread at a time
 

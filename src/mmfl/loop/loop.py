@@ -8,14 +8,13 @@ Stopping early is `break`, logging is the loop's body, a checkpoint is the state
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmfl.errors import InputError
 from mmfl.experiment import check_experiment
-from mmfl.loop.iteration import Rounds
+from mmfl.loop.iteration import Rounds, Steps
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import warn_left_out
 from mmfl.loop.setup import Setup, set_up
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from mmfl.experiment import Engine, Experiment
 
 __all__ = ["Rounds", "play", "rounds"]
-
-Steps = Generator[tuple[State, RoundRecord], None, None]
 
 
 def rounds(

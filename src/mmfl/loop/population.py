@@ -168,12 +168,12 @@ class Population:
             return sizes > 0
         return self.recruited.available(t, places, clients)
 
-    def work(self, view: View, assignments: Assignments) -> npt.NDArray[np.float64]:
+    def work_shares(self, view: View, assignments: Assignments) -> npt.NDArray[np.float64]:
         """The share of the local work that each assignment is for."""
         if self.recruited is None:
             return np.ones(len(assignments))
         rows = np.searchsorted(view.clients, assignments.clients)
-        return self.recruited.work(view.positions[rows], assignments.tasks)
+        return self.recruited.work_shares(view.positions[rows], assignments.tasks)
 
 
 def _skip(away: Ints, chosen: Ints) -> Ints:

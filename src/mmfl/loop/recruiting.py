@@ -60,7 +60,7 @@ class RecruitedClients:
             may[:, s] &= ~part[:, s] | (draws < x[:, s])
         return may
 
-    def work(self, places: Ints, columns: Ints) -> Floats:
+    def work_shares(self, places: Ints, columns: Ints) -> Floats:
         """The share of its local work that each client does in a turn at a task."""
         if self.settings.fraction == "probability":
             return np.ones(len(places))

@@ -13,7 +13,7 @@ import numpy as np
 
 from mmfl.config import dump
 from mmfl.errors import InputError, StoreError
-from mmfl.experiment import Experiment, differences, read_table
+from mmfl.experiment import Experiment, Task, differences, read_table
 from mmfl.objectives import METRICS
 from mmfl.planning.learning import History, Learning
 from mmfl.runs import RunStore, check_folder
@@ -76,26 +76,28 @@ def fit_runs(
             unlike.setdefault(name, []).extend(keys)
         for name, history in histories_in(folder, experiment).items():
             histories[name].append(history)
-    tasks = {}
-    for task in experiment.tasks:
-        assert task.metric is not None  # the experiment is resolved
-        try:
-            tasks[task.name] = Learning.of(
-                histories[task.name],
-                better=task.metric.better,
-                bounds=task.metric.bounds,
-                beta=beta,
-            )
-        except InputError:
-            none = f"none of the {len(folders)} runs trained it"
-            why = "the run never trained it" if len(folders) == 1 else none
-            raise InputError(f"run: task {task.name!r} has no curve: {why}") from None
+    tasks = {
+        task.name: _fit_task(task, histories[task.name], beta, len(folders))
+        for task in experiment.tasks
+    }
     notes = [
         f"Task {name} was trained with a different {' and '.join(dict.fromkeys(keys))} in the runs "
         "than in the experiment, so its curve may differ."
         for name, keys in unlike.items()
     ]
     return RunFit(folders, tasks, tuple(notes))
+
+
+def _fit_task(task: Task, histories: list[History], beta: float | None, runs: int) -> Learning:
+    """How a task learns, from its history in each of the runs in which it trained."""
+    assert task.metric is not None  # the experiment is resolved
+    better, bounds = task.metric.better, task.metric.bounds
+    try:
+        return Learning.of(histories, better=better, bounds=bounds, beta=beta)
+    except InputError:
+        none = f"none of the {runs} runs trained it"
+        why = "the run never trained it" if runs == 1 else none
+        raise InputError(f"run: task {task.name!r} has no curve: {why}") from None
 
 
 def _experiment_in(folder: Path) -> dict[str, Any]:

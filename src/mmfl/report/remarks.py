@@ -10,9 +10,9 @@ from mmfl.report.curves import Curves
 from mmfl.report.statistics import Variant
 from mmfl.runs import TaskTurns, describe_mix, find_mixed_setups
 
-__all__ = ["MARK", "Remark", "as_data", "failed_runs", "mark_name", "remarks"]
+__all__ = ["WARNING_SIGN", "Remark", "as_data", "failed_runs", "mark_name", "remarks"]
 
-MARK = "!"
+WARNING_SIGN = "!"
 """Stands after the name of a variant that has a serious remark, and before that remark."""
 
 _NAMED = 8
@@ -37,7 +37,7 @@ class Remark:
     def line(self) -> str:
         """As it stands under a table."""
         about = f"{self.variant}: " if self.variant else ""
-        return f"{f'{MARK} ' * self.serious}{about}{self.text}"
+        return f"{f'{WARNING_SIGN} ' * self.serious}{about}{self.text}"
 
 
 def remarks(variants: Sequence[Variant]) -> list[Remark]:
@@ -64,7 +64,7 @@ def failed_runs(failed: Mapping[tuple[str, int], Exception]) -> list[Remark]:
 def mark_name(name: str, about: Iterable[Remark]) -> str:
     """A variant's name, with the mark if one of the remarks on it is serious."""
     serious = any(remark.serious and remark.variant == name for remark in about)
-    return f"{name} {MARK}" if serious else name
+    return f"{name} {WARNING_SIGN}" if serious else name
 
 
 def as_data(variant: Variant) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from mmfl.errors import InputError
 from mmfl.report.grid import Cell, Column, Grid, make_text, markdown_table
-from mmfl.report.remarks import MARK, Remark, as_data, mark_name, remarks
+from mmfl.report.remarks import WARNING_SIGN, Remark, as_data, mark_name, remarks
 from mmfl.report.statistics import (
     OVERALL,
     Paired,
@@ -182,7 +182,7 @@ class Differences:
         if False in fewer:
             note += " Seeds with a metric that is not finite are left out."
         if self._serious:
-            note += f" {MARK}: see the remarks on the results."
+            note += f" {WARNING_SIGN}: see the remarks on the results."
         if any(one.quantity.better == "lower" for _, pairs in self._others for one in pairs):
             note += " ↓: lower is better."
         return note + self._steps

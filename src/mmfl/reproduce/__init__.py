@@ -4,14 +4,13 @@ from mmfl.reproduce.archive import Archive, ArchivedRun
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import CLAIMS, Claim, Outcome
 from mmfl.reproduce.drawing import draw_study
-from mmfl.reproduce.page import make_page, read_summary
+from mmfl.reproduce.page import make_results_page, read_summary
 from mmfl.reproduce.panels import PANELS, Panel
 from mmfl.reproduce.reproduction import Finding, Reproduction, find_paper
-from mmfl.reproduce.study import Scale, Setting, Study, find_studies, load_scales, load_study
+from mmfl.reproduce.study import Scale, Study, StudySetting, find_studies, load_scales, load_study
 from mmfl.reproduce.tables import (
     TextTable,
     list_claims,
-    make_claims_table,
     make_overview,
     make_times,
 )
@@ -29,8 +28,8 @@ __all__ = [
     "Panel",
     "Reproduction",
     "Scale",
-    "Setting",
     "Study",
+    "StudySetting",
     "TextTable",
     "Time",
     "draw_study",
@@ -40,9 +39,8 @@ __all__ = [
     "list_claims",
     "load_scales",
     "load_study",
-    "make_claims_table",
     "make_overview",
-    "make_page",
+    "make_results_page",
     "make_times",
     "read_summary",
 ]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.config import Finite, Natural, NonNegative, Text, component, parse, read_file, short
+from mmfl.config import Finite, Natural, NonNegative, Text, component, parse, read_text_file, short
 from mmfl.errors import MmflError, StoreError
 from mmfl.report import Curves, Variant
 from mmfl.runs import Run, RunStore, unpack_assignments
@@ -34,7 +34,7 @@ _DIGITS = 6  # of a metric
 
 
 @component
-class _Row:
+class _StoredRun:
     """A run in a file."""
 
     fingerprint: str
@@ -100,7 +100,7 @@ class ArchivedRun:
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> ArchivedRun:
         """The inverse of `to_json`; `ConfigError` or `ValueError` if it is none."""
-        row = parse(_Row, table)
+        row = parse(_StoredRun, table)
         metric, clients = np.array(row.metric, np.float64).T, np.array(row.clients, np.int64).T
         if np.isinf(metric).any():
             raise ValueError("metric must be finite")
@@ -117,7 +117,7 @@ class ArchivedRun:
         return cls(curves, row.fingerprint, row.minutes, row.made, row.map)
 
 
-Runs = dict[str, dict[str, dict[int, ArchivedRun]]]
+ArchivedRuns = dict[str, dict[str, dict[int, ArchivedRun]]]
 """By setting, variant and seed."""
 
 
@@ -127,7 +127,7 @@ class Archive:
 
     study: str
     scale: str
-    runs: Runs = field(default_factory=dict)
+    runs: ArchivedRuns = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path, study: str, scale: str) -> Archive | None:
@@ -135,7 +135,7 @@ class Archive:
         if not exists(path):
             return None
         try:
-            table = json.loads(read_file(path))
+            table = json.loads(read_text_file(path))
             runs = {
                 setting: {
                     variant: {int(seed): ArchivedRun.from_json(run) for seed, run in seeds.items()}

@@ -10,10 +10,10 @@ from mmfl.errors import ConfigError, did_you_mean
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.quantities import find_quantity
 
-__all__ = ["check_names"]
+__all__ = ["check_study_names"]
 
 
-def check_names(study: Any) -> None:
+def check_study_names(study: Any) -> None:
     """Refuse a study whose claims or panels name what it does not have: they would be left out."""
     for key in ("claims", "panels"):
         for number, item in enumerate(getattr(study, key)):

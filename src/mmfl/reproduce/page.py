@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mmfl.config import read_file
+from mmfl.config import read_text_file
 from mmfl.reproduce.archive import Archive
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import Claim, Outcome
@@ -21,7 +21,7 @@ from mmfl.reproduce.tables import (
 )
 from mmfl.system.files import exists
 
-__all__ = ["make_page", "read_summary"]
+__all__ = ["make_results_page", "read_summary"]
 
 _INTRO = """# The paper's experiments, reproduced at the scale "{scale}"
 
@@ -37,7 +37,7 @@ share aggregation (except q-Fel), data, seeds, initial models and evaluation.
 """
 
 
-def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") -> str:
+def make_results_page(studies: Sequence[Reproduction], scale: str, summary: str = "") -> str:
     """The page, from stored results.
 
     Args:
@@ -61,33 +61,42 @@ def make_page(studies: Sequence[Reproduction], scale: str, summary: str = "") ->
         parts.append(f"Of {count} claims that were checked, {text}.\n")
     parts += [summary] if summary else []
     for one, runs, found in known:
-        title = f"## {one.name}: {one.study.title}\n\n{one.study.paper}."
-        made = f"{runs.minutes:.0f} minutes of runs; {'; '.join(runs.made)}."
-        parts += [f"{title}\n\n    {_write_study_command(one.name, scale)}\n\n{made}\n"]
-        if exists(one.figure):
-            parts.append(f"![{one.study.title}](results/{scale}/{one.figure.name})\n")
-        if not isinstance(one.study, AuctionStudy):
-            parts.append(make_overview(runs.variants()).markdown() + "\n")
-            parts += _describe_times(runs)
-        rows = [
-            [claim.says, write_paper(claim.paper, o), describe_outcome(o), o.verdict, o.detail]
-            for claim, o in found
-            if o is not None
-        ]
-        if rows:
-            head = ["claim", "paper", "here", "verdict", "detail"]
-            parts.append(TextTable(head, rows).markdown() + "\n")
-        unknown = sum(o is None for _, o in found)
-        if unknown:
-            parts.append(f"{unknown} claims of this study have no complete runs yet.\n")
+        parts += _describe_study(one, runs, scale)
+        parts += _describe_claims(found)
     if missing:
         parts.append(f"Not run yet at this scale: {', '.join(missing)}.\n")
     return "\n".join(parts)
 
 
-def _describe_times(runs: Archive) -> list[str]:
+def _describe_study(one: Reproduction, runs: Archive, scale: str) -> Iterator[str]:
+    """A study's title, command, figure and tables, without its claims."""
+    title = f"## {one.name}: {one.study.title}\n\n{one.study.paper}."
+    made = f"{runs.minutes:.0f} minutes of runs; {'; '.join(runs.made)}."
+    yield f"{title}\n\n    {_write_study_command(one.name, scale)}\n\n{made}\n"
+    if exists(one.figure):
+        yield f"![{one.study.title}](results/{scale}/{one.figure.name})\n"
+    if not isinstance(one.study, AuctionStudy):
+        yield make_overview(runs.variants()).markdown() + "\n"
+        yield from _describe_times(runs)
+
+
+def _describe_claims(found: Sequence[tuple[Claim, Outcome | None]]) -> Iterator[str]:
+    """The table of the claims that could be checked, and how many could not."""
+    rows = [
+        [claim.says, write_paper(claim.paper, o), describe_outcome(o), o.verdict, o.detail]
+        for claim, o in found
+        if o is not None
+    ]
+    if rows:
+        head = ["claim", "paper", "here", "verdict", "detail"]
+        yield TextTable(head, rows).markdown() + "\n"
+    unknown = len(found) - len(rows)
+    if unknown:
+        yield f"{unknown} claims of this study have no complete runs yet.\n"
+
+
+def _describe_times(runs: Archive) -> Iterator[str]:
     """The times to the tasks' targets, as far as they are known."""
-    parts = []
     for unit, words in (("rounds", "Rounds"), ("seconds", "Virtual seconds")):
         table = make_times(runs.variants(), unit)
         if table is not None:
@@ -96,8 +105,8 @@ def _describe_times(runs: Archive) -> list[str]:
                 "does counts with its length: >12.5 (1/4) is a lower limit, because one of four "
                 "runs never does."
             )
-            parts += [textwrap.fill(text, 100) + "\n", table.markdown() + "\n"]
-    return parts
+            yield textwrap.fill(text, 100) + "\n"
+            yield table.markdown() + "\n"
 
 
 def _write_page_command(scale: str) -> str:
@@ -116,4 +125,4 @@ def _check(one: Reproduction) -> list[tuple[Claim, Outcome | None]]:
 def read_summary(folder: Path, scale: str) -> str:
     """What a person wrote about the results, if there is such a file."""
     path = folder / "results" / scale / "summary.md"
-    return read_file(path) if exists(path) else ""
+    return read_text_file(path) if exists(path) else ""

@@ -14,16 +14,26 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from mmfl.config import Count, Flag, Positive, Text, component, parse, read_file, read_toml, short
+from mmfl.config import (
+    Count,
+    Flag,
+    Positive,
+    Text,
+    component,
+    parse,
+    read_text_file,
+    read_toml,
+    short,
+)
 from mmfl.errors import ConfigError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.reproduce.auctions import AuctionStudy
 from mmfl.reproduce.claims import CLAIMS, Claim
-from mmfl.reproduce.names import check_names
+from mmfl.reproduce.names import check_study_names
 from mmfl.reproduce.panels import PANELS, Panel
 from mmfl.system.files import is_file
 
-__all__ = ["Scale", "Setting", "Study", "find_studies", "load_scales", "load_study"]
+__all__ = ["Scale", "Study", "StudySetting", "find_studies", "load_scales", "load_study"]
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -56,7 +66,7 @@ class Scale:
 
 
 @component
-class Setting:
+class StudySetting:
     """One federation.
 
     Attributes:
@@ -98,7 +108,7 @@ class Study:
     title: Text
     paper: Text
     points: tuple[Count, Count]
-    settings: Annotated[dict[Text, Setting], Field(min_length=1)]
+    settings: Annotated[dict[Text, StudySetting], Field(min_length=1)]
     variants: Annotated[dict[Text, Table], Field(min_length=1)]
     experiment: Table = dataclasses.field(default_factory=dict)
     partition: Table = dataclasses.field(default_factory=lambda: {"kind": "iid", "overlap": True})
@@ -124,7 +134,7 @@ class Study:
         base |= {"rounds": scale.rounds, "tasks": self._tasks(here, scale)}
         return {name: Experiment.from_dict(merge(base, self.variants[name])) for name in names}
 
-    def _tasks(self, setting: Setting, scale: Scale) -> list[Table]:
+    def _tasks(self, setting: StudySetting, scale: Scale) -> list[Table]:
         """What `[[tasks]]` says."""
         low, high = (max(1, round(n * scale.points)) for n in setting.points or self.points)
         partition = self.partition | {"points": [low, high]}
@@ -179,7 +189,7 @@ def load_study(folder: Path, name: str) -> Study | AuctionStudy:
             hint = did_you_mean(study.runs, known)
             raise ConfigError(f"{path}: runs: there is no study {study.runs!r}; {hint}")
     try:
-        check_names(study)
+        check_study_names(study)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     return study
@@ -193,7 +203,7 @@ def load_scales(folder: Path) -> dict[str, Scale]:
 
 
 def _read(path: Path) -> Table:
-    text = read_file(path)
+    text = read_text_file(path)
     try:
         return read_toml(text)
     except ConfigError as error:

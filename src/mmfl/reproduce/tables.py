@@ -24,7 +24,6 @@ __all__ = [
     "TextTable",
     "describe_outcome",
     "list_claims",
-    "make_claims_table",
     "make_overview",
     "make_times",
     "write_paper",
@@ -98,14 +97,8 @@ class TextTable:
         return table
 
 
-def make_claims_table(findings: Iterable[Finding]) -> TextTable:
-    """Each claim: the paper's number, what is stored here, yours, the tolerance, the verdict."""
-    head = ["claim", "paper", "stored here", "yours", "tolerance", "verdict"]
-    return TextTable(head, [[f.claim.says, *_describe(f)] for f in findings])
-
-
 def list_claims(findings: Iterable[Finding]) -> Table:
-    """The same for a terminal of any width: two lines for each claim, the verdict before them."""
+    """Each claim, as two lines with the verdict before them: for a terminal of any width."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))

@@ -21,9 +21,9 @@ from mmfl.system.files import read_text
 __all__ = [
     "as_json",
     "describe_mix",
-    "differences",
     "environment_now",
     "find_changed_code",
+    "find_differing",
     "find_mixed_setups",
     "import_folders",
     "inexact",
@@ -113,14 +113,14 @@ def made_with(session: Mapping[str, Any]) -> dict[str, str]:
     } | {f"{_CODE}{one_line(name)}": one_line(digest)[:_DIGITS] for name, digest in own.items()}
 
 
-def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+def find_differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """The names of what two sessions were made with that both know and that differs."""
     return [name for name in one if name in other and one[name] != other[name]]
 
 
 def find_changed_code(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """What differs, as "code of MODULE", in the user's code that two sessions were made with."""
-    return [name for name in differences(was, now) if name.startswith(_CODE)]
+    return [name for name in find_differing(was, now) if name.startswith(_CODE)]
 
 
 def inexact(environment: Mapping[str, Any]) -> str:
@@ -131,7 +131,7 @@ def inexact(environment: Mapping[str, Any]) -> str:
     clauses = []
     for session in sessions(environment):
         made = made_with(session)
-        names = differences(last, made)
+        names = find_differing(last, made)
         if names:
             after = one_line(session.get("after_round"))
             clauses.append(f"resumed after round {after} with {_list_versions(names, made)}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mmfl.runs.store import RunStore
 
-__all__ = ["FaultCount", "Tally", "count_quarantined", "counts", "longest", "tallies"]
+__all__ = ["FaultCount", "Tally", "count_faults", "count_quarantined", "longest", "tallies"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def tallies(store: RunStore) -> dict[str, Tally]:
     return {kind: Tally(*numbers) for kind, *numbers in found}
 
 
-def counts(store: RunStore) -> list[FaultCount]:
+def count_faults(store: RunStore) -> list[FaultCount]:
     """By task, client, kind and outcome, in this order."""
     if not store.has("fault"):
         return []

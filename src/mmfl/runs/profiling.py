@@ -9,13 +9,13 @@ import dataclasses
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmfl.exchange import Address, ClientUpdate, Job
+from mmfl.exchange import Address, ClientFailure, ClientUpdate, Job
 from mmfl.experiment import (
     Experiment,
     KernelName,
@@ -164,15 +164,19 @@ def _paces(experiment: Experiment, engine: Engine) -> dict[str, dict[str, float]
             engine.prepare(variant)
             first = engine.initial()
             for task in [t.name for t in variant.tasks if variant.kernel_of(t) == kernel]:
-                jobs = _jobs(variant, engine, task)
-                for found in engine.train(jobs, {task: first[task]}):
-                    if repeat and isinstance(found, ClientUpdate) and found.seconds > 0:
-                        rate = found.samples / found.seconds
-                        seen[task].setdefault(kernel, []).append(rate)
+                rates = _rates(engine.train(_jobs(variant, engine, task), {task: first[task]}))
+                if repeat and rates:  # the first time is to warm up
+                    seen[task].setdefault(kernel, []).extend(rates)
     return {
         task: {kernel: statistics.median(rates) for kernel, rates in found.items()}
         for task, found in seen.items()
     }
+
+
+def _rates(results: Iterable[ClientUpdate | ClientFailure]) -> list[float]:
+    """Examples a second of each turn that took measurable time."""
+    updates = (result for result in results if isinstance(result, ClientUpdate))
+    return [update.samples / update.seconds for update in updates if update.seconds > 0]
 
 
 def _with_kernel(experiment: Experiment, kernel: KernelName) -> Experiment:

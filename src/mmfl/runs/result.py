@@ -105,23 +105,9 @@ class Run:
                 "SELECT count(*), total(samples), total(seconds), total(seconds_train), "
                 "total(seconds_evaluate) FROM round"
             )[0]
-            history: dict[str, list[float]] = {}
-            tasks: dict[str, dict[str, Any]] = {}
+            tasks, history = _read_tasks(store)
+            kinds = {name: (kind, better) for _, name, kind, better in store.tasks()}
             outcomes = turns_by_task(store)
-            kinds: dict[str, tuple[str, str]] = {}
-            by_task: dict[int, list[tuple[Any, ...]]] = {}
-            query = "SELECT task, metric, loss, clients FROM round_task ORDER BY round"
-            for number, *row in store.rows(query):
-                by_task.setdefault(number, []).append(tuple(row))
-            for number, name, kind, better in store.tasks():
-                rows = by_task.get(number, [])
-                history[name] = [math.nan if row[0] is None else row[0] for row in rows]
-                metric, loss, _ = rows[-1] if rows else (None, None, 0)
-                clients = sum(row[2] for row in rows)
-                accuracy = metric if kind == "accuracy" else None
-                tasks[name] = {"metric": metric, "accuracy": accuracy, "loss": loss}
-                tasks[name]["clients"] = clients
-                kinds[name] = (kind, better)
             hired = read_recruitment(store)
             # What is sent twice is refused, and costs nothing: the first one stands.
             lost = "FROM failure WHERE reason != 'duplicate'"
@@ -225,6 +211,26 @@ class Run:
                 "min_take_up": self.recruitment.min_take_up,
             }
         return json.dumps(no_nan(found))
+
+
+def _read_tasks(store: RunStore) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
+    """Each task's last values, and its metric after each round."""
+    by_task: dict[int, list[tuple[Any, ...]]] = {}
+    query = "SELECT task, metric, loss, clients FROM round_task ORDER BY round"
+    for number, *row in store.rows(query):
+        by_task.setdefault(number, []).append(tuple(row))
+    tasks, history = {}, {}
+    for number, name, kind, _ in store.tasks():
+        rows = by_task.get(number, [])
+        history[name] = [math.nan if metric is None else metric for metric, _, _ in rows]
+        metric, loss, _ = rows[-1] if rows else (None, None, 0)
+        tasks[name] = {
+            "metric": metric,
+            "accuracy": metric if kind == "accuracy" else None,
+            "loss": loss,
+            "clients": sum(clients for _, _, clients in rows),
+        }
+    return tasks, history
 
 
 def status_of(meta: Mapping[str, str], folder: Path) -> str:

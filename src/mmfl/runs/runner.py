@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +14,7 @@ import numpy as np
 
 from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Checkpoints, Experiment, check_experiment
-from mmfl.loop import Population, RoundRecord, Rounds, Setup, State, play, set_up
+from mmfl.loop import Population, RoundRecord, Rounds, Setup, State, Steps, play, set_up
 from mmfl.runs.auction import StoredRecruitment, read_recruitment, save_recruitment, settle
 from mmfl.runs.checkpoints import CheckpointSchedule, CheckpointStore, check_state
 from mmfl.runs.directory.folders import (
@@ -38,8 +38,6 @@ __all__ = ["StoredRounds", "run", "stored_rounds"]
 
 _NUMBERS = 1000
 """How many numbers a run tries to get, if other processes are faster each time."""
-
-Steps = Generator[tuple[State, RoundRecord], None, None]
 
 
 class StoredRounds(Rounds):
@@ -146,7 +144,7 @@ class StoredRounds(Rounds):
 
     def _play(self, ready: Setup, store: RunStore, after: State) -> Steps:
         """Play the rounds that are left; however this ends, the run can be resumed."""
-        auction = _Auction(ready)
+        auction = _StoredAuction(ready)
         state, saving = after, _Saving(store, ready.experiment.checkpoints, after)
         try:
             self.recruitment = auction.save(store, after)
@@ -192,7 +190,7 @@ class StoredRounds(Rounds):
                 self._place = make_absolute(self.folder)
 
 
-class _Auction:
+class _StoredAuction:
     """The auction before round one, if there is one, as the store gets it."""
 
     def __init__(self, ready: Setup) -> None:

@@ -45,18 +45,17 @@ from mmfl.runs.directory.mark import FIRST, MARK, read_mark, remove_beginning, w
 from mmfl.runs.directory.names import check_folder, make_absolute
 from mmfl.runs.environment import as_json, environment_now
 from mmfl.runs.integrity import digests
-from mmfl.runs.integrity.audit import audit
+from mmfl.runs.integrity.audit import check_rows
 from mmfl.runs.integrity.files import Hashes, describe_damage, parse_hashes
 from mmfl.runs.integrity.rows import (
-    all_rows,
     auction_digest,
-    fetch,
     last_round,
+    query_rows,
     read_meta,
     round_digest,
     round_rows,
     set_meta,
-    task_rows,
+    write_first_rows,
 )
 from mmfl.runs.schema import FORMAT, check_tables, create_tables
 from mmfl.system import calls
@@ -134,20 +133,10 @@ class RunStore:
             database = open_for_writing(folder)
             undo.callback(database.close)
             store = cls(folder, database, lease)
-            written = {MARK: mark.content} | first
-            hashes = {name: digests.hash_and_size(content) for name, content in written.items()}
             with store._writing():
                 create_tables(database)
-                rows = list(task_rows(experiment))
-                calls.executemany(database, "INSERT INTO task VALUES (?, ?, ?, ?, ?)", rows)
-                set_meta(
-                    database,
-                    format=FORMAT,
-                    token=mark.token,
-                    files=json.dumps(hashes),
-                    digest_tasks=digests.digest_tasks(mark.token, all_rows(database, "task")),
-                    digest_auction=digests.digest_auction((), ()),
-                )
+                written = {MARK: mark.content} | first
+                write_first_rows(database, experiment, mark.token, written)
             with store._durably():  # before there is a checkpoint, which would be
                 store.sign(experiment.rounds)
             undo.pop_all()
@@ -210,7 +199,7 @@ class RunStore:
             undo.callback(database.close)
             try:
                 store = cls(folder, database, verifiable=check_tables(database))
-                store.damage = audit(database, digests=store.verifiable)
+                store.damage = check_rows(database, digests=store.verifiable)
                 if store.verifiable and not store.damage:
                     store.damage = next(filter(None, map(store.file_damage, FIRST)), "")
             except StoreError as error:
@@ -342,7 +331,7 @@ class RunStore:
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """The answer to a query."""
         with explain_errors("read", self.folder):
-            return fetch(self._database, query, *values)
+            return query_rows(self._database, query, *values)
 
     def has(self, table: str, column: str = "round") -> bool:
         """Whether there is such a table with such a column: older versions had fewer."""

@@ -38,7 +38,7 @@ from mmfl.system.files import SETTINGS, exists, read_text
 
 __all__ = ["Part", "Verification", "find_damage", "verify"]
 
-Verdict = Literal["ok", "damaged", "not verifiable"]
+PartVerdict = Literal["ok", "damaged", "not verifiable"]
 
 _OLDER = "written by an older version of mmfl"
 
@@ -54,7 +54,7 @@ class Part:
     """
 
     name: str
-    verdict: Verdict
+    verdict: PartVerdict
     detail: str = ""
 
 

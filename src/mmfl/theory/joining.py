@@ -120,9 +120,14 @@ def sum_at_most(y: float, cdfs: Sequence[Cdf], *, tol: float = 1e-7) -> float:
         return 1.0
     if len(cdfs) == 1:
         return _at(cdfs[0], y)
+    return _refine(lambda cells: _convolve(y, cdfs, cells), tol)
+
+
+def _refine(compute: Callable[[int], float], tol: float) -> float:
+    """What is computed on a grid of ever more cells, once it moves by less than `tol`."""
     before, cells = math.nan, 128
     while True:
-        found = _convolve(y, cdfs, cells)
+        found = compute(cells)
         if abs(found - before) < tol or cells >= 1 << 18:
             return found
         before, cells = found, cells * 2
@@ -148,12 +153,7 @@ def _sum_above(y: float, cdfs: Sequence[Cdf], *, tol: float = 1e-7) -> float:
         return float(_tail(cdfs[0], np.array([y]))[0])
     if math.fsum(_most(cdf, y) for cdf in cdfs) <= y * (1 + TOLERANCE):
         return 0.0  # the sum of the largest values that there are
-    before, cells = math.nan, 128
-    while True:
-        found = _tail_convolved(y, cdfs, cells)
-        if abs(found - before) < tol or cells >= 1 << 18:
-            return found
-        before, cells = found, cells * 2
+    return _refine(lambda cells: _tail_convolved(y, cdfs, cells), tol)
 
 
 def _most(cdf: Cdf, y: float) -> float:

@@ -33,7 +33,7 @@ _PRECISION_READERS: list[Callable[[], str]] = [
 ]
 
 
-class _Setting(NamedTuple):
+class _TorchSetting(NamedTuple):
     """A setting of torch on which bits depend; user code may change it."""
 
     read: Callable[[], Any]
@@ -101,40 +101,40 @@ def _change_hooks(wanted: list[dict[int, Any]]) -> None:
         hooks.update(kept)
 
 
-def _public_settings() -> Iterator[_Setting]:
+def _public_settings() -> Iterator[_TorchSetting]:
     autocast = partial(torch.is_autocast_enabled, "cpu"), partial(torch.set_autocast_enabled, "cpu")
     half = partial(torch.get_autocast_dtype, "cpu"), partial(torch.set_autocast_dtype, "cpu")
     cached = torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled
     cuda, mha = torch.backends.cuda, torch.backends.mha
-    yield _Setting(torch.get_default_dtype, torch.set_default_dtype, torch.float32)
-    yield _Setting(_read_deterministic, _change_deterministic, (False, False))
-    yield _Setting(torch.is_grad_enabled, torch.set_grad_enabled, True)
+    yield _TorchSetting(torch.get_default_dtype, torch.set_default_dtype, torch.float32)
+    yield _TorchSetting(_read_deterministic, _change_deterministic, (False, False))
+    yield _TorchSetting(torch.is_grad_enabled, torch.set_grad_enabled, True)
     # It cannot be asked.
-    yield _Setting(lambda: _SMALLEST * 1.0 == 0.0, torch.set_flush_denormal, False)
-    yield _Setting(*autocast, False)
-    yield _Setting(*half, torch.bfloat16)
-    yield _Setting(*cached, True)
-    yield _Setting(_read_nesting, _change_nesting, 0)
-    yield _Setting(torch.is_anomaly_enabled, torch.set_anomaly_enabled, False)
-    yield _Setting(_read_hooks, _change_hooks, [])
-    yield _Setting(mha.get_fastpath_enabled, mha.set_fastpath_enabled, True)
+    yield _TorchSetting(lambda: _SMALLEST * 1.0 == 0.0, torch.set_flush_denormal, False)
+    yield _TorchSetting(*autocast, False)
+    yield _TorchSetting(*half, torch.bfloat16)
+    yield _TorchSetting(*cached, True)
+    yield _TorchSetting(_read_nesting, _change_nesting, 0)
+    yield _TorchSetting(torch.is_anomaly_enabled, torch.set_anomaly_enabled, False)
+    yield _TorchSetting(_read_hooks, _change_hooks, [])
+    yield _TorchSetting(mha.get_fastpath_enabled, mha.set_fastpath_enabled, True)
     # Attention on the CPU asks these, too.
-    yield _Setting(cuda.flash_sdp_enabled, cuda.enable_flash_sdp, True)
-    yield _Setting(cuda.mem_efficient_sdp_enabled, cuda.enable_mem_efficient_sdp, True)
-    yield _Setting(cuda.math_sdp_enabled, cuda.enable_math_sdp, True)
+    yield _TorchSetting(cuda.flash_sdp_enabled, cuda.enable_flash_sdp, True)
+    yield _TorchSetting(cuda.mem_efficient_sdp_enabled, cuda.enable_mem_efficient_sdp, True)
+    yield _TorchSetting(cuda.math_sdp_enabled, cuda.enable_math_sdp, True)
 
 
-def _core_settings() -> Iterator[_Setting]:
+def _core_settings() -> Iterator[_TorchSetting]:
     """Settings of torch's core: no public functions read and write them in all versions."""
     core: Any = torch._C
     with suppress(AttributeError):
-        yield _Setting(core._get_mkldnn_enabled, core._set_mkldnn_enabled, True)
+        yield _TorchSetting(core._get_mkldnn_enabled, core._set_mkldnn_enabled, True)
     with suppress(AttributeError):
-        yield _Setting(core._get_mkldnn_deterministic, core._set_mkldnn_deterministic, False)
+        yield _TorchSetting(core._get_mkldnn_deterministic, core._set_mkldnn_deterministic, False)
     if _PRECISION_READERS:
-        yield _Setting(_read_precisions, _change_precisions, _IEEE)
+        yield _TorchSetting(_read_precisions, _change_precisions, _IEEE)
     # After the newer switches, which it must not contradict.
-    yield _Setting(_read_matmul_precision, _change_matmul_precision, "highest")
+    yield _TorchSetting(_read_matmul_precision, _change_matmul_precision, "highest")
 
 
 _SETTINGS = (*_public_settings(), *_core_settings())

@@ -120,14 +120,14 @@ def _take_turns(supply: Ints, drawn: Places, sizes: Ints, first: int) -> tuple[P
         asks = np.flatnonzero(sizes[:first] > place)
         ahead += np.bincount(drawn[asks, place], sizes[asks], len(supply)).astype(np.int64)
     counts = np.zeros(drawn.shape, np.int64)
-    turns = _Turns(supply.copy(), ahead, drawn.copy(), counts, _Links(len(supply)))
+    draft = _Draft(supply.copy(), ahead, drawn.copy(), counts, _Links(len(supply)))
     for client, size in enumerate(sizes.tolist()):
-        turns.serve(client, size, as_drawn=client < first)
-    return turns.own, turns.counts
+        draft.serve(client, size, as_drawn=client < first)
+    return draft.own, draft.counts
 
 
 @dataclass(frozen=True, eq=False)
-class _Turns:
+class _Draft:
     """Clients that take rows, one after the other.
 
     Attributes:

@@ -12,15 +12,15 @@ from mmfl.data.sources.catalogue import CATALOGUE, Entry
 
 if TYPE_CHECKING:
     from mmfl.data.sources.fetching import Message, fetch
-    from mmfl.data.sources.local_files import Row, files, find_dataset, list_datasets
-    from mmfl.data.sources.verification import compare
+    from mmfl.data.sources.local_files import DatasetRow, files, find_dataset, list_datasets
+    from mmfl.data.sources.verification import check_content
 
 __all__ = [
     "CATALOGUE",
+    "DatasetRow",
     "Entry",
     "Message",
-    "Row",
-    "compare",
+    "check_content",
     "fetch",
     "files",
     "find_dataset",
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Row": "local_files",
+    "DatasetRow": "local_files",
     "Message": "fetching",
-    "compare": "verification",
+    "check_content": "verification",
     "fetch": "fetching",
     "files": "local_files",
     "list_datasets": "local_files",

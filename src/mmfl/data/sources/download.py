@@ -83,9 +83,9 @@ def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[
             return
         target.unlink()
     part = target.with_name(target.name + ".part")
-    left, failures, said = list(file.addresses), 0, "no address is known"
-    while left:
-        address, before = left[0], _size(part)
+    addresses = _Addresses(list(file.addresses))
+    while addresses.left:
+        address, before = addresses.left[0], _size(part)
         try:
             if before == 0 or before != file.size:
                 yield from _attempt(file, address, part, patience.timeout)
@@ -94,25 +94,49 @@ def download(file: RemoteFile, target: Path, *, patience: Patience) -> Iterator[
             return
         except _WrongError as error:
             part.unlink(missing_ok=True)
-            if before:
-                continue  # perhaps only the older piece was wrong: once more from the start
-            said = f"{_host(address)} sent a different file: {error}; it was deleted"
-            left.pop(0)
+            if not before:  # else perhaps only the older piece was wrong: once more from the start
+                addresses.drop(f"{_host(address)} sent a different file: {error}; it was deleted")
         except _RefusedError as error:
-            said = str(error)
-            left.pop(0)
+            addresses.drop(str(error))
         except _BrokenError as error:
-            said = str(error)
-            failures = 1 if _size(part) - before >= _PROGRESS else failures + 1
-            if failures >= patience.tries:
+            if not addresses.retry(str(error), patience, progress=_size(part) - before):
                 break
-            left.append(left.pop(0))
-            time.sleep(patience.wait * 2 ** (failures - 1))
+    said = addresses.said
     if len(file.addresses) > 1:
         said += f", the last of {len(file.addresses)} addresses"
     if _size(part):
         said += f"; {_size(part):,} bytes are kept; run the same command again to resume"
     raise FetchError(f"cannot fetch {file.name}: {said}")
+
+
+@dataclass
+class _Addresses:
+    """The addresses of a file that are worth another try, and why the last try failed."""
+
+    left: list[str]
+    said: str = "no address is known"
+    failures: int = 0
+
+    def drop(self, why: str) -> None:
+        """Never try the first one again."""
+        self.said = why
+        self.left.pop(0)
+
+    def retry(self, why: str, patience: Patience, *, progress: int) -> bool:
+        """Wait, and try the first one again after all others; False if patience is exhausted.
+
+        Args:
+            why: Its connection was lost.
+            patience: How often to try again, and how long to wait.
+            progress: How many bytes arrived before that.
+        """
+        self.said = why
+        self.failures = 1 if progress >= _PROGRESS else self.failures + 1
+        if self.failures >= patience.tries:
+            return False
+        self.left.append(self.left.pop(0))
+        time.sleep(patience.wait * 2 ** (self.failures - 1))
+        return True
 
 
 def _attempt(file: RemoteFile, address: str, part: Path, timeout: float) -> Iterator[Received]:

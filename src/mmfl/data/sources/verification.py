@@ -6,10 +6,10 @@ from mmfl.data.arrays import Arrays, content_hash
 from mmfl.data.sources.catalogue import Entry
 from mmfl.errors import DataError
 
-__all__ = ["compare"]
+__all__ = ["check_content"]
 
 
-def compare(entry: Entry, arrays: Arrays) -> str:
+def check_content(entry: Entry, arrays: Arrays) -> str:
     """The content hash of `arrays`, or `DataError` if they are not the catalogue's data set."""
     for part, count in (("train", entry.train), ("test", entry.test)):
         found = getattr(arrays, f"x_{part}").shape

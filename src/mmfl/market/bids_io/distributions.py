@@ -58,6 +58,12 @@ def _check_order(low: float, high: float) -> None:
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
 
 
+def _share_below(x: Floats, low: float, high: float) -> Floats:
+    """How much of the interval lies below x."""
+    share: Floats = np.clip((np.asarray(x) - low) / (high - low), 0.0, 1.0)
+    return share
+
+
 def _in_lower_tail(first: float, last: float, u: Floats) -> Floats:
     """A share u of the way from `first` to `last` by normal probability, both <= 0.
 
@@ -142,8 +148,7 @@ class IncreasingLinear:
 
     def cdf(self, x: Floats) -> Floats:
         """The square, scaled."""
-        found: Floats = np.clip((np.asarray(x) - self.low) / (self.high - self.low), 0.0, 1.0) ** 2
-        return found
+        return _share_below(x, self.low, self.high) ** 2
 
 
 @component
@@ -167,8 +172,7 @@ class UniformBids:
 
     def cdf(self, x: Floats) -> Floats:
         """Linear in x."""
-        found: Floats = np.clip((np.asarray(x) - self.low) / (self.high - self.low), 0.0, 1.0)
-        return found
+        return _share_below(x, self.low, self.high)
 
 
 @component

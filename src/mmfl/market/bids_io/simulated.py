@@ -17,7 +17,7 @@ from mmfl.config import (
     component,
     imports_allowed,
     parse,
-    read_file,
+    read_text_file,
     read_toml,
     short,
 )
@@ -127,7 +127,7 @@ class Market:
             path: The file.
             allow_imports: Whether ``package.module:Name`` may be imported.
         """
-        text = read_file(path)
+        text = read_text_file(path)
         try:
             with imports_allowed(allow_imports):
                 return parse(cls, read_toml(text))

@@ -40,7 +40,7 @@ Rule = Mechanism | Callable[[Bids], Recruitment]
 MARKUPS = (0.5, 0.8, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0)
 """Factors by which a client multiplies all its bids at once."""
 
-Row = tuple[float, ...]  # what the client bids, by task
+BidRow = tuple[float, ...]  # what the client bids, by task
 
 _NUDGE = 1e-7  # how far "just below" another bid is, relative to that bid
 _GRID = 24
@@ -152,11 +152,11 @@ class _LieSearch:
         self._rule = rule
         self._costs = costs
         self._user = user
-        self._known: dict[Row, _Tried] = {}
-        self.true: Row = tuple(costs.values[user].tolist())
+        self._known: dict[BidRow, _Tried] = {}
+        self.true: BidRow = tuple(costs.values[user].tolist())
         self._truth = self._try(self.true)
 
-    def best(self, rows: Iterable[Row], task: int | None) -> Response:
+    def best(self, rows: Iterable[BidRow], task: int | None) -> Response:
         """The best of some rows of bids."""
         honest = sum(self._truth.utility)
         best, bids, take_up = honest, self.true, self._truth.take_up
@@ -191,7 +191,7 @@ class _LieSearch:
             tried=len(self._known),
         )
 
-    def lies_in(self, s: int, most: int | None) -> list[Row]:
+    def lies_in(self, s: int, most: int | None) -> list[BidRow]:
         """Rows that differ from the costs in task s, with all bids that can matter."""
         tried = self._candidates(s, most)
         tried += self._beyond(s, tried[-1])
@@ -254,10 +254,10 @@ class _LieSearch:
     def _gain(self, s: int, bid: float) -> float:
         return sum(self._try(self._row(s, bid)).utility) - sum(self._truth.utility)
 
-    def _row(self, s: int, bid: float) -> Row:
+    def _row(self, s: int, bid: float) -> BidRow:
         return (*self.true[:s], bid, *self.true[s + 1 :])
 
-    def _try(self, row: Row) -> _Tried:
+    def _try(self, row: BidRow) -> _Tried:
         """Each row is tried once."""
         if row not in self._known:
             outcome = self._rule(self._costs.replace_row(self._user, row))

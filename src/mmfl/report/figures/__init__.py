@@ -1,7 +1,7 @@
 """The figures."""
 
 from mmfl.report.figures.auctions import draw_auctions, save_auctions
-from mmfl.report.figures.bounds import Panel, draw_bounds, save_bounds
+from mmfl.report.figures.bounds import BoundPanel, draw_bounds, save_bounds
 from mmfl.report.figures.budgets import BudgetPanel, draw_budgets, save_budgets
 from mmfl.report.figures.comparison import draw_comparison, save_comparison
 from mmfl.report.figures.panels import (
@@ -20,10 +20,10 @@ from mmfl.report.figures.theorems import draw_theorems, save_theorems
 __all__ = [
     "AgainstPanel",
     "BarPanel",
+    "BoundPanel",
     "BudgetPanel",
     "LinePanel",
     "MapPanel",
-    "Panel",
     "SmallPanel",
     "check_path",
     "draw_auctions",

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mmfl.report.figures.page import (
+    fix_layout,
     fold_label,
     format_brief,
     make_page,
     measure_labels,
     name_ends,
     set_heads,
-    settle,
 )
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import STRONG, get_line_look, own_style
@@ -69,7 +69,7 @@ def draw_auctions(contest: Contest, *, title: str = "") -> Figure:
             ]
             _set_scales(axes, contest.budgets)
             name_ends(figure, axes, names, lines)
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 def _choose_looks(contest: Contest) -> dict[str, dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,20 +11,80 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.report.figures.page import WIDTH, format_power, make_page, set_heads, settle
+from mmfl.report.figures.page import WIDTH, fix_layout, format_power, make_page, set_heads
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import BROKEN, INK, STRONG, get_line_look, own_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Panel", "draw_bounds", "save_bounds"]
+__all__ = [
+    "MEASURED",
+    "BoundPanel",
+    "BoundedCurve",
+    "draw_bounds",
+    "find_decades",
+    "get_bound_looks",
+    "save_bounds",
+]
 
 Floats = npt.NDArray[np.float64]
+Look = Mapping[str, Any]
+
+MEASURED: Look = {"color": INK, "linewidth": 1.8}
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class BoundedCurve:
+    """A measured curve, two standard errors around it, and bounds on it, on logarithmic axes.
+
+    Attributes:
+        x: (n) ascending and > 0.
+        mean: (n) over seeds.
+        error: (n) its standard error.
+        bounds: From a bound's name to its values (n).
+    """
+
+    x: Floats
+    mean: Floats
+    error: Floats
+    bounds: Mapping[str, Floats]
+
+    @property
+    def broken(self) -> bool:
+        """Whether a bound lies below the mean anywhere."""
+        return any((bound < self.mean).any() for bound in self.bounds.values())
+
+    @property
+    def band(self) -> tuple[Floats, Floats]:
+        """Two standard errors on either side; on a logarithmic axis not to 0."""
+        return np.maximum(self.mean - 2 * self.error, self.mean / 4), self.mean + 2 * self.error
+
+    @property
+    def shown(self) -> tuple[Floats, ...]:
+        """The values of everything that is drawn."""
+        return (*self.band, *self.bounds.values())
+
+    def draw(self, axes: Any, looks: Mapping[str, Look], *, ticks: int) -> None:
+        """Draw it; where a bound lies below the mean, what is between them is coloured."""
+        from matplotlib.ticker import LogLocator, NullLocator
+
+        axes.set(xscale="log", yscale="log")
+        for name, bound in self.bounds.items():
+            below = bound < self.mean
+            axes.fill_between(
+                self.x, bound, self.mean, where=below, color=BROKEN, linewidth=0, interpolate=True
+            )
+            axes.plot(self.x, bound, **looks[name])
+        axes.fill_between(self.x, *self.band, color=INK, alpha=0.18, linewidth=0)
+        axes.plot(self.x, self.mean, **MEASURED)
+        axes.yaxis.set_major_locator(LogLocator(numticks=ticks))
+        axes.yaxis.set_major_formatter(format_power)
+        axes.yaxis.set_minor_locator(NullLocator())
+
+
+@dataclass(frozen=True, eq=False)
+class BoundPanel:
     """One measured curve, and bounds on it.
 
     Attributes:
@@ -48,25 +108,13 @@ class Panel:
     scale: str | None = None
 
     @property
-    def broken(self) -> bool:
-        """Whether a bound lies below the mean anywhere."""
-        return any((bound < self.mean).any() for bound in self.bounds.values())
-
-    @property
-    def band(self) -> tuple[Floats, Floats]:
-        """Two standard errors on either side; on a logarithmic axis not to 0."""
-        return np.maximum(self.mean - 2 * self.error, self.mean / 4), self.mean + 2 * self.error
-
-    @property
-    def decades(self) -> tuple[int, int]:
-        """The powers of ten between which everything lies."""
-        shown = np.concatenate([*self.band, *self.bounds.values()])
-        shown = shown[shown > 0]
-        return math.floor(np.log10(shown.min())), math.ceil(np.log10(shown.max()))
+    def curve(self) -> BoundedCurve:
+        """The curve with its bounds."""
+        return BoundedCurve(self.t, self.mean, self.error, self.bounds)
 
 
 def save_bounds(
-    panels: Sequence[Panel], path: str | Path, *, title: str = "", foot: str = ""
+    panels: Sequence[BoundPanel], path: str | Path, *, title: str = "", foot: str = ""
 ) -> Path:
     """Save the figure of `draw_bounds` to a file: .png, .svg or .pdf.
 
@@ -80,65 +128,53 @@ def save_bounds(
     return save(draw_bounds(panels, title=title, foot=foot), path)
 
 
-def draw_bounds(panels: Sequence[Panel], *, title: str = "", foot: str = "") -> Figure:
+def draw_bounds(panels: Sequence[BoundPanel], *, title: str = "", foot: str = "") -> Figure:
     """A panel for each measured curve: its mean, two standard errors around it, and its bounds.
 
     Where a bound lies below the mean, what is between them is coloured.
     """
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    names = list(dict.fromkeys(name for panel in panels for name in panel.bounds))
-    looks = {name: _get_look(number) for number, name in enumerate(names)}
+    curves = [panel.curve for panel in panels]
+    looks = get_bound_looks(curves)
     with own_style():
-        marks = _make_key(looks, any(panel.broken for panel in panels))
+        marks = _make_key(looks, any(curve.broken for curve in curves))
         figure = make_page(0.5 + 2.5 * rows, title=title, marks=marks, foot=foot)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes in grid[len(panels) :]:
             axes.remove()
         grid = grid[: len(panels)]
         set_heads(grid, [(panel.title, panel.told) for panel in panels], WIDTH / columns - 0.5)
-        for axes, panel in zip(grid, panels, strict=True):
+        for axes, panel, curve in zip(grid, panels, curves, strict=True):
             alike = [p for p in panels if p is panel or p.scale == panel.scale is not None]
-            low, high = zip(*(other.decades for other in alike), strict=True)
-            _draw_panel(axes, panel, looks, min(low), max(high))
-        return settle(figure)  # type: ignore[no-any-return]
+            curve.draw(axes, looks, ticks=6)
+            axes.set(xlabel=panel.rounds, xlim=(panel.t[0], max(panel.t[-1], 2 * panel.t[0])))
+            axes.set(ylim=find_decades(x for other in alike for x in other.curve.shown))
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.minorticks_off()
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
-def _get_look(number: int) -> dict[str, Any]:
-    """A bound's colour and dashes: other dashes for every one, as they are often close."""
-    return get_line_look(number * (len(STRONG) + 1))
+def get_bound_looks(curves: Iterable[BoundedCurve]) -> dict[str, Look]:
+    """Each bound's colour and dashes: other dashes for every one, as they are often close."""
+    names = dict.fromkeys(name for curve in curves for name in curve.bounds)
+    return {name: get_line_look(number * (len(STRONG) + 1)) for number, name in enumerate(names)}
 
 
-def _make_key(looks: Mapping[str, Mapping[str, Any]], broken: bool) -> dict[str, Any]:
+def find_decades(curves: Iterable[Floats]) -> tuple[float, float]:
+    """The powers of ten between which everything lies."""
+    shown = np.concatenate([*curves])
+    shown = shown[shown > 0]
+    return 10.0 ** math.floor(np.log10(shown.min())), 10.0 ** math.ceil(np.log10(shown.max()))
+
+
+def _make_key(looks: Mapping[str, Look], broken: bool) -> dict[str, Any]:
     """What the lines mean."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    marks: dict[str, Any] = {"measured": Line2D([], [], color=INK, linewidth=1.8)}
+    marks: dict[str, Any] = {"measured": Line2D([], [], **MEASURED)}
     marks |= {name: Line2D([], [], **look) for name, look in looks.items()}
     if broken:
         marks["a bound below the truth"] = Patch(color=BROKEN)
     return marks
-
-
-def _draw_panel(
-    axes: Any, panel: Panel, looks: Mapping[str, Mapping[str, Any]], low: int, high: int
-) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    t, mean = panel.t, panel.mean
-    for bound in panel.bounds.values():
-        axes.fill_between(
-            t, bound, mean, where=bound < mean, color=BROKEN, linewidth=0, interpolate=True
-        )
-    for name, bound in panel.bounds.items():
-        axes.plot(t, bound, **looks[name])
-    axes.fill_between(t, *panel.band, color=INK, alpha=0.18, linewidth=0)
-    axes.plot(t, mean, color=INK, linewidth=1.8)
-    axes.set(xscale="log", yscale="log", xlabel=panel.rounds)
-    axes.set(xlim=(t[0], max(t[-1], 2 * t[0])), ylim=(10.0**low, 10.0**high))
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.yaxis.set_major_formatter(format_power)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_locator(NullLocator())

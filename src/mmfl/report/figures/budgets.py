@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.report.figures.page import WIDTH, format_power, make_page, set_heads, settle
+from mmfl.report.figures.bounds import MEASURED, BoundedCurve, find_decades, get_bound_looks
+from mmfl.report.figures.page import WIDTH, fix_layout, make_page, set_heads
 from mmfl.report.figures.saving import check_path, save
-from mmfl.report.figures.style import BROKEN, INK, STRONG, get_line_look, own_style
+from mmfl.report.figures.style import BROKEN, INK, STRONG, own_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,6 @@ __all__ = ["BudgetPanel", "draw_budgets", "save_budgets"]
 
 Floats = npt.NDArray[np.float64]
 
-_MEASURED: dict[str, Any] = {"color": INK, "linewidth": 1.8}
 _EVERYONE: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (1, 1.2))}
 _CHANCE: dict[str, Any] = {"color": STRONG[2]}
 _SHARE: dict[str, Any] = {"color": INK, "linestyle": "", "marker": "o"}
@@ -55,9 +54,9 @@ class BudgetPanel:
     share: Floats
 
     @property
-    def band(self) -> tuple[Floats, Floats]:
-        """Two standard errors on either side; on a logarithmic axis not to 0."""
-        return np.maximum(self.mean - 2 * self.error, self.mean / 4), self.mean + 2 * self.error
+    def curve(self) -> BoundedCurve:
+        """The measured error with its bounds."""
+        return BoundedCurve(self.budgets, self.mean, self.error, self.bounds)
 
 
 def save_budgets(
@@ -81,13 +80,8 @@ def draw_budgets(panels: Sequence[BudgetPanel], *, title: str = "", foot: str = 
     Where a bound is below the measured error, what is between them is coloured. All upper panels
     share their scale.
     """
-    names = list(dict.fromkeys(name for panel in panels for name in panel.bounds))
-    looks = {name: get_line_look(number * (len(STRONG) + 1)) for number, name in enumerate(names)}
-    shown = np.concatenate(
-        [x for p in panels for x in (*p.band, p.everyone, *p.bounds.values())]
-    )  # fmt: skip
-    shown = shown[shown > 0]
-    low, high = math.floor(np.log10(shown.min())), math.ceil(np.log10(shown.max()))
+    looks = get_bound_looks(panel.curve for panel in panels)
+    limits = find_decades(x for p in panels for x in (*p.curve.shown, p.everyone))
     with own_style():
         figure = make_page(4.2, title=title, marks=_make_key(looks), foot=foot)
         grid = figure.subplots(
@@ -97,13 +91,15 @@ def draw_budgets(panels: Sequence[BudgetPanel], *, title: str = "", foot: str = 
         set_heads(grid[0], heads, WIDTH / len(panels) - 0.45)
         for number, panel in enumerate(panels):
             above, below = grid[:, number]
-            _draw_errors(above, panel, looks, (10.0**low, 10.0**high))
+            panel.curve.draw(above, looks, ticks=7)
+            above.plot(panel.budgets, panel.everyone, **_EVERYONE)
+            above.set(ylim=limits)
             _draw_chances(below, panel)
             for axes in (above, below):
                 axes.tick_params(labelleft=number == 0)
         grid[0, 0].set_ylabel("error")
         grid[1, 0].set_ylabel("nobody joins")
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 def _make_key(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -112,36 +108,13 @@ def _make_key(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     from matplotlib.patches import Patch
 
     return {
-        "measured, recruited clients": Line2D([], [], **_MEASURED),
+        "measured, recruited clients": Line2D([], [], **MEASURED),
         "measured, all users": Line2D([], [], **_EVERYONE),
         **{name: Line2D([], [], **look) for name, look in looks.items()},
         "a bound below the error": Patch(color=BROKEN),
         "chance that nobody joins": Line2D([], [], **_CHANCE),
         "share of seeds": Line2D([], [], **_SHARE),
     }
-
-
-def _draw_errors(
-    axes: Any,
-    panel: BudgetPanel,
-    looks: Mapping[str, Mapping[str, Any]],
-    limits: tuple[float, float],
-) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    x, mean = panel.budgets, panel.mean
-    axes.set(xscale="log", yscale="log", ylim=limits)
-    for name, bound in panel.bounds.items():
-        axes.fill_between(
-            x, bound, mean, where=bound < mean, color=BROKEN, linewidth=0, interpolate=True
-        )
-        axes.plot(x, bound, **looks[name])
-    axes.fill_between(x, *panel.band, color=INK, alpha=0.18, linewidth=0)
-    axes.plot(x, mean, **_MEASURED)
-    axes.plot(x, panel.everyone, **_EVERYONE)
-    axes.yaxis.set_major_locator(LogLocator(numticks=7))
-    axes.yaxis.set_major_formatter(format_power)
-    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _draw_chances(axes: Any, panel: BudgetPanel) -> None:

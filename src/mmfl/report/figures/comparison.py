@@ -13,6 +13,7 @@ from mmfl.fairness import merit
 from mmfl.report.figures.page import (
     add_key,
     fits,
+    fix_layout,
     fold,
     fold_label,
     make_page,
@@ -20,7 +21,6 @@ from mmfl.report.figures.page import (
     name_ends,
     set_apart,
     set_heads,
-    settle,
 )
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import BOLD, GREY, PALE, get_line_look, own_style
@@ -80,7 +80,7 @@ def draw_comparison(
         set_heads((lines, shares), _describe(variants, metric, bars.others), 3.5)
         bars.draw(shares)
         name_ends(figure, lines, labels, _draw_lines(lines, curves))
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 def _describe(variants: Sequence[Variant], metric: str, others: int) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ __all__ = [
     "WIDTH",
     "add_key",
     "fits",
+    "fix_layout",
     "fold",
     "fold_label",
     "format_brief",
@@ -26,7 +27,6 @@ __all__ = [
     "name_ends",
     "set_apart",
     "set_heads",
-    "settle",
 ]
 
 WIDTH = 8.0  # inches
@@ -57,7 +57,7 @@ def make_page(
     return figure
 
 
-def settle(figure: Any) -> Any:
+def fix_layout(figure: Any) -> Any:
     """The figure with its layout made, once and for all.
 
     The solver's last digits vary: they are rounded, so that the same figure has the same bytes.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.report.figures.page import WIDTH, fold, make_page, settle
+from mmfl.report.figures.page import WIDTH, fix_layout, fold, make_page
 from mmfl.report.figures.style import BOLD, DASHES, GREY, PALE, STRONG, get_line_look, own_style
 
 if TYPE_CHECKING:
@@ -164,4 +164,4 @@ def draw_panels(
             )
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
-        return settle(page)  # type: ignore[no-any-return]
+        return fix_layout(page)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mmfl.report.figures.page import WIDTH, format_brief, make_page, set_heads, settle
+from mmfl.report.figures.page import WIDTH, fix_layout, format_brief, make_page, set_heads
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import GREY, INK, STRONG, own_style
 from mmfl.report.words import amount, number, thin
@@ -66,11 +66,11 @@ def draw_plan(plan: Plan, *, title: str = "") -> Figure:
                 row.draw(axes, panel, plan.tasks)
         for axes in first.values():
             axes.set_ylim(bottom=0)
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
-class _Panel:
+class _PlanPanel:
     """A quantity over a row's axis.
 
     Attributes:
@@ -89,7 +89,7 @@ class _Panel:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _PanelRow:
     """Panels side by side that share an axis."""
 
     title: str
@@ -97,9 +97,9 @@ class _Row:
     places: Sequence[float]
     ticks: Sequence[str]
     scenarios: Sequence[Scenario]
-    panels: Sequence[_Panel]
+    panels: Sequence[_PlanPanel]
 
-    def draw(self, axes: Any, panel: _Panel, tasks: Sequence[str]) -> None:
+    def draw(self, axes: Any, panel: _PlanPanel, tasks: Sequence[str]) -> None:
         """Draw one of its panels: a line with a band for each task."""
         dashed = {"color": GREY, "linewidth": 0.8, "linestyle": (0, (2, 2))}
         if panel.whole:
@@ -133,14 +133,14 @@ def _format_share(value: float, _: object = None) -> str:
     return f"{100 * value:g}%"
 
 
-def _make_rows(plan: Plan) -> list[_Row]:
+def _make_rows(plan: Plan) -> list[_PanelRow]:
     rows = []
     budgets = sorted(budget for budget in plan.budgets if budget is not None)
     if len(budgets) > 1:
         panels = [
-            _Panel("Clients recruited for a task", lambda s, t: s.tasks[t].take_up),
-            _Panel("Spent (dashed: the budget)", lambda s, _: s.spent, whole=True),
-            _Panel("Chance of recruiting nobody", lambda s, t: s.tasks[t].nobody, share=True),
+            _PlanPanel("Clients recruited for a task", lambda s, t: s.tasks[t].take_up),
+            _PlanPanel("Spent (dashed: the budget)", lambda s, _: s.spent, whole=True),
+            _PlanPanel("Chance of recruiting nobody", lambda s, t: s.tasks[t].nobody, share=True),
         ]
         cells = [plan.at(plan.alphas[0], budget) for budget in budgets]
         rows.append(_make_budget_row("What a budget recruits", cells, panels))
@@ -155,30 +155,32 @@ def _make_rows(plan: Plan) -> list[_Row]:
         cells = [plan.at(alpha, budget) for alpha in plan.alphas]
         given = "" if budget is None else f" with a budget of {amount(budget)}"
         rows.append(
-            _Row(f"What alpha does{given}", "alpha", range(len(cells)), alphas, cells, panels)
+            _PanelRow(f"What alpha does{given}", "alpha", range(len(cells)), alphas, cells, panels)
         )
     return rows
 
 
-def _make_budget_row(title: str, cells: Sequence[Scenario], panels: Sequence[_Panel]) -> _Row:
+def _make_budget_row(
+    title: str, cells: Sequence[Scenario], panels: Sequence[_PlanPanel]
+) -> _PanelRow:
     """A row over budgets; as many of them have a number as there is room for."""
     budgets = [cell.budget for cell in cells if cell.budget is not None]
     if not budgets:
-        return _Row(title, "", [0.0], [""], cells, panels)
+        return _PanelRow(title, "", [0.0], [""], cells, panels)
     shown = set(thin(budgets, _TICKS))
     ticks = [amount(budget) if budget in shown else "" for budget in budgets]
-    return _Row(title, "budget", budgets, ticks, cells, panels)
+    return _PanelRow(title, "budget", budgets, ticks, cells, panels)
 
 
-def _make_panels(plan: Plan) -> list[_Panel]:
+def _make_panels(plan: Plan) -> list[_PlanPanel]:
     from mmfl.planning import Estimate
 
     found = [
-        _Panel("Clients in a round", lambda s, t: s.tasks[t].clients),
-        _Panel("Rounds without a client", lambda s, t: s.tasks[t].starved, share=True),
+        _PlanPanel("Clients in a round", lambda s, t: s.tasks[t].clients),
+        _PlanPanel("Rounds without a client", lambda s, t: s.tasks[t].starved, share=True),
     ]
     if plan.source == "runs":
-        found.append(_Panel("Metric at the end", lambda s, t: s.tasks[t].metric))
+        found.append(_PlanPanel("Metric at the end", lambda s, t: s.tasks[t].metric))
     targets = {o.reach.target for s in plan.scenarios for o in s.tasks.values() if o.reach}
     if targets:
         aim = f"to {number(targets.pop(), 2)}" if len(targets) == 1 else "to the target"
@@ -187,7 +189,7 @@ def _make_panels(plan: Plan) -> list[_Panel]:
             reach = s.tasks[t].reach
             return None if reach is None else Estimate(reach.median, 0.0)
 
-        found.append(_Panel(f"Rounds {aim} (median)", get_median, ceiling=float(plan.rounds)))
+        found.append(_PlanPanel(f"Rounds {aim} (median)", get_median, ceiling=float(plan.rounds)))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mmfl.market import SLACK
-from mmfl.report.figures.page import WIDTH, format_brief, make_page, set_heads, settle
+from mmfl.report.figures.page import WIDTH, fix_layout, format_brief, make_page, set_heads
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import STRONG, own_style
 from mmfl.report.words import amount, counts
@@ -76,7 +76,7 @@ def draw_supply(outcome: Recruitment, *, title: str = "") -> Figure:
             axes.tick_params(labelleft=number % columns == 0 or len(set(tops)) > 1)
             axes.set_ylabel("" if number % columns else "bid")
             axes.set_xlabel("" if number + columns < len(tasks) else "clients, cheapest first")
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 def _find_limits(tasks: Sequence[_Offers]) -> tuple[int, list[float]]:

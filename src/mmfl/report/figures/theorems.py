@@ -13,7 +13,7 @@ import numpy as np
 from mmfl.allocate import allocation_probabilities
 from mmfl.market import MaxMinFair
 from mmfl.market.bids_io import IncreasingLinear, TruncatedNormal
-from mmfl.report.figures.page import make_page, set_heads, settle
+from mmfl.report.figures.page import fix_layout, make_page, set_heads
 from mmfl.report.figures.saving import check_path, save
 from mmfl.report.figures.style import STRONG, own_style
 from mmfl.rng import stream
@@ -66,7 +66,7 @@ def draw_theorems(*, draws: int = 400, seed: int = 0) -> Figure:
         set_heads((left, right), heads, 3.5)
         _draw_noise(left)
         _draw_joining(right, draws, seed)
-        return settle(figure)  # type: ignore[no-any-return]
+        return fix_layout(figure)  # type: ignore[no-any-return]
 
 
 def _draw_noise(axes: Any) -> None:

@@ -17,6 +17,7 @@ from mmfl.config import short
 from mmfl.errors import StoreError
 from mmfl.runs.integrity.digests import (
     DIGEST,
+    Row,
     digest_auction,
     digest_meta,
     digest_round,
@@ -25,9 +26,8 @@ from mmfl.runs.integrity.digests import (
 from mmfl.runs.schema import FORMAT
 from mmfl.system import calls
 
-__all__ = ["audit"]
+__all__ = ["check_rows"]
 
-Row = tuple[Any, ...]
 
 _TYPES: dict[str, type] = {"INTEGER": int, "REAL": float, "TEXT": str, "BLOB": bytes}
 _FREE = {("failure", "detail"), ("meta", "value")}
@@ -41,7 +41,7 @@ _HASHES = ("fingerprint", "digest_tasks", "digest_auction", DIGEST)
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-def audit(database: sqlite3.Connection, *, digests: bool) -> str:
+def check_rows(database: sqlite3.Connection, *, digests: bool) -> str:
     """What does not match its digest, as a clause; "" if all does, or there are no digests.
 
     A database whose structure or values make no sense raises `StoreError`, with a clause.

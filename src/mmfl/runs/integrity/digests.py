@@ -22,6 +22,7 @@ from typing import Any
 
 __all__ = [
     "DIGEST",
+    "Row",
     "digest_auction",
     "digest_meta",
     "digest_round",
@@ -31,7 +32,7 @@ __all__ = [
 
 DIGEST = "digest"
 
-Row = Sequence[Any]
+Row = tuple[Any, ...]
 
 
 def digest_tasks(token: str, tasks: Iterable[Row]) -> str:
@@ -48,7 +49,11 @@ def digest_auction(auction: Iterable[Row], award: Iterable[Row]) -> str:
 
 
 def digest_round(
-    before: str, whole: Row, tasks: Sequence[Row], failures: Sequence[Row], faults: Sequence[Row]
+    before: str,
+    whole: Sequence[Any],
+    tasks: Sequence[Row],
+    failures: Sequence[Row],
+    faults: Sequence[Row],
 ) -> str:
     """Of a round's rows.
 
@@ -62,7 +67,7 @@ def digest_round(
     return _digest("round", before, whole, tasks, failures, faults)
 
 
-def digest_meta(meta: Mapping[str, str], last: Row | None) -> str:
+def digest_meta(meta: Mapping[str, str], last: Sequence[Any] | None) -> str:
     """Of table `meta`, without this digest itself.
 
     Args:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mmfl.experiment import Experiment
@@ -12,33 +13,37 @@ from mmfl.loop import RoundRecord, State
 from mmfl.objectives import METRICS
 from mmfl.runs.assignments import pack_assignments
 from mmfl.runs.database import wait_for_lock
-from mmfl.runs.integrity.digests import digest_auction, digest_round
+from mmfl.runs.integrity.digests import (
+    Row,
+    digest_auction,
+    digest_round,
+    digest_tasks,
+    hash_and_size,
+)
+from mmfl.runs.schema import FORMAT
 from mmfl.system import calls
 
 __all__ = [
     "all_rows",
     "auction_digest",
-    "fetch",
     "last_round",
+    "query_rows",
     "read_meta",
     "round_digest",
     "round_rows",
     "set_meta",
-    "task_rows",
+    "write_first_rows",
 ]
 
 
-Row = tuple[Any, ...]
-
-
-def fetch(database: sqlite3.Connection, query: str, *values: Any) -> list[Row]:
+def query_rows(database: sqlite3.Connection, query: str, *values: Any) -> list[Row]:
     """The answer to a query; while another program holds the database's lock, this waits."""
     return wait_for_lock(lambda: calls.execute(database, query, values).fetchall())
 
 
 def read_meta(database: sqlite3.Connection) -> dict[str, str]:
     """Table `meta`."""
-    return dict(fetch(database, "SELECT key, value FROM meta"))
+    return dict(query_rows(database, "SELECT key, value FROM meta"))
 
 
 def set_meta(database: sqlite3.Connection, **values: str) -> None:
@@ -53,7 +58,7 @@ def last_round(database: sqlite3.Connection) -> tuple[int, str] | None:
     return found
 
 
-def all_rows(database: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
+def all_rows(database: sqlite3.Connection, table: str) -> Iterator[Row]:
     """The rows of a table, in the order in which they were written."""
     return calls.execute(database, f"SELECT * FROM {table} ORDER BY rowid")
 
@@ -66,7 +71,7 @@ def auction_digest(database: sqlite3.Connection) -> str:
 def round_digest(database: sqlite3.Connection, round: int) -> str:  # noqa: A002
     """The digest of a round as the tables have it now."""
 
-    def rows(table: str, t: int) -> list[tuple[Any, ...]]:
+    def rows(table: str, t: int) -> list[Row]:
         query = f"SELECT * FROM {table} WHERE round = ? ORDER BY rowid"
         return calls.execute(database, query, (t,)).fetchall()
 
@@ -76,12 +81,36 @@ def round_digest(database: sqlite3.Connection, round: int) -> str:  # noqa: A002
     return digest_round(before, rows("round", round)[0][:-1], *others)
 
 
-def task_rows(experiment: Experiment) -> Iterator[tuple[Any, ...]]:
+def task_rows(experiment: Experiment) -> Iterator[Row]:
     """The rows of table `task`."""
     for number, task in enumerate(experiment.tasks):
         assert task.metric is not None  # the experiment is resolved
         kind = METRICS.kind_of(task.metric)
         yield number, task.name, kind, task.metric.better, task.target
+
+
+def write_first_rows(
+    database: sqlite3.Connection, experiment: Experiment, token: str, written: Mapping[str, bytes]
+) -> None:
+    """Write what the tables hold before the first round.
+
+    Args:
+        database: With empty tables.
+        experiment: The experiment, resolved.
+        token: The mark's, which no other run directory has.
+        written: The content of the directory's other files, by name.
+    """
+    query = "INSERT INTO task VALUES (?, ?, ?, ?, ?)"
+    calls.executemany(database, query, list(task_rows(experiment)))
+    hashes = {name: hash_and_size(content) for name, content in written.items()}
+    set_meta(
+        database,
+        format=FORMAT,
+        token=token,
+        files=json.dumps(hashes),
+        digest_tasks=digest_tasks(token, all_rows(database, "task")),
+        digest_auction=digest_auction((), ()),
+    )
 
 
 def round_rows(state: State, record: RoundRecord) -> tuple[Row, list[Row], list[Row], list[Row]]:

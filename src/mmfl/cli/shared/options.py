@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mmfl.cli.streams import complain
+from mmfl.cli.shared.streams import complain
 from mmfl.errors import InputError, MmflError, ResourceError
 from mmfl.system.memory import describe_shortage
 from mmfl.system.user_code import add_prefix

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from typer.core import TyperCommand, TyperGroup
 
-from mmfl.cli.preconditions import check_preconditions
+from mmfl.cli.shared.preconditions import check_preconditions
 from mmfl.system.user_code import guard_own
 
 __all__ = ["ExperimentCommand", "GuardedGroup", "PlainCommand"]

@@ -18,7 +18,7 @@ from mmfl.errors import InputError, StoreError
 from mmfl.system import calls
 from mmfl.system.files import exists, make_folders, new_file
 
-__all__ = ["Figure", "Force", "check_figure", "check_out", "check_tables", "output"]
+__all__ = ["Figure", "Force", "check_figure", "check_out", "check_out_folder", "output"]
 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files (never the input).")]
 Figure = Annotated[
@@ -66,7 +66,7 @@ def check_figure(
     _refuse_existing(path, "--figure", force=force)
 
 
-def check_tables(folder: Path, names: Iterable[str], *, inputs: Collection[Path]) -> None:
+def check_out_folder(folder: Path, names: Iterable[str], *, inputs: Collection[Path]) -> None:
     """Refuse a folder in which files of these names would overwrite an input."""
     for path in (folder / name for name in names):
         if any(_same(path, given) for given in inputs):

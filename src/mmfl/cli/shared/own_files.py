@@ -21,10 +21,10 @@ from pathlib import Path
 from mmfl.errors import StoreError
 from mmfl.system.files import exists, hash_file, is_folder, read_file, write_file
 
-__all__ = ["TABLES", "OwnFiles"]
+__all__ = ["COMPARISON_FILES", "OwnFiles"]
 
 RECORD = "mmfl-compare.json"
-TABLES = (RECORD, "comparison.md", "comparison.json", "comparison.png")
+COMPARISON_FILES = (RECORD, "comparison.md", "comparison.json", "comparison.png")
 """The files that a comparison writes into its folder, besides its runs."""
 
 _LIMIT = 1 << 20

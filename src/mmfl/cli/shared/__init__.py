@@ -1,0 +1,3 @@
+"""What commands share: options, the files that they write, streams, preconditions."""
+
+__all__: list[str] = []
