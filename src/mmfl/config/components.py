@@ -14,6 +14,7 @@ from mmfl.config.messages import sentence, short
 from mmfl.errors import ConfigError
 
 __all__ = [
+    "OMIT_DEFAULT",
     "Count",
     "Finite",
     "Flag",
@@ -40,6 +41,10 @@ NonNegative = Annotated[
 ]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Text = Annotated[str, Strict(), Field(min_length=1)]
+
+OMIT_DEFAULT = object()
+"""Marks a field, as in ``Annotated[Positive, OMIT_DEFAULT] = 1.0``, that `dump` leaves out at its
+default. A key that is newer than stored runs needs it: their digests stay the same."""
 
 
 def check_shares(value: Any, rule: str) -> float | tuple[float, ...]:
