@@ -97,8 +97,8 @@ class Allocation:
             remembered=state.clients,
             weights=np.array([self.weights[task] for task in federation.tasks]),
         )
-        known = (view.difficulty, clients, places, sizes, view.eligible, view.capacity, view.weights)
-        for array in known:
+        arrays = (view.difficulty, view.weights, clients, places, sizes, view.eligible)
+        for array in (*arrays, view.capacity):
             array.flags.writeable = False
         return view
 

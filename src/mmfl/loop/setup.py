@@ -134,6 +134,11 @@ def _make_setup(experiment: Experiment, engine: Engine, population: Population |
             seed,
             run_id,
         ),
-        RegularEvaluation(experiment.evaluate.every, rounds, scored=split == "test"),
+        RegularEvaluation(
+            experiment.evaluate.every,
+            rounds,
+            scored=split == "test",
+            metrics={task.name: task.metric for task in experiment.tasks},
+        ),
         federation,
     )
