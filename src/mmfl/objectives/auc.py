@@ -51,7 +51,7 @@ class Auc:
             more than two classes, for each of them.
     """
 
-    bins: Annotated[int, Strict(), Field(ge=2, lt=2**20)] = 4096
+    bins: Annotated[int, Strict(), Field(ge=2, le=65536)] = 4096
 
     better: ClassVar[Better] = "higher"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
