@@ -6,7 +6,7 @@ is imported only inside a block of `imports_allowed`: a configuration must not r
 """
 
 from mmfl.config.components import (
-    OMIT_DEFAULT,
+    WRITE_IF_SET,
     Count,
     Finite,
     Flag,
@@ -28,7 +28,7 @@ from mmfl.config.schema import one_or_several
 from mmfl.config.toml import apply_set, read_file, read_toml
 
 __all__ = [
-    "OMIT_DEFAULT",
+    "WRITE_IF_SET",
     "Count",
     "Family",
     "Finite",

@@ -14,7 +14,7 @@ from mmfl.config.messages import sentence, short
 from mmfl.errors import ConfigError
 
 __all__ = [
-    "OMIT_DEFAULT",
+    "WRITE_IF_SET",
     "Count",
     "Finite",
     "Flag",
@@ -31,6 +31,13 @@ T = TypeVar("T")
 
 MOST = sys.float_info.max
 
+WRITE_IF_SET = object()
+"""In a field's annotation: where it has its default, `mmfl.config.dump` leaves it out.
+
+It is for settings that were added later: experiments without them keep their digests, so that runs
+of earlier versions can still be resumed.
+"""
+
 Count = Annotated[int, Strict(), Field(ge=1, lt=2**31)]
 Natural = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 Flag = Annotated[bool, Strict()]
@@ -41,10 +48,6 @@ NonNegative = Annotated[
 ]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Text = Annotated[str, Strict(), Field(min_length=1)]
-
-OMIT_DEFAULT = object()
-"""Marks a field, as in ``Annotated[Positive, OMIT_DEFAULT] = 1.0``, that `dump` leaves out at its
-default. A key that is newer than stored runs needs it: their digests stay the same."""
 
 
 def check_shares(value: Any, rule: str) -> float | tuple[float, ...]:

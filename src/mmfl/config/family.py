@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from mmfl.config.components import OMIT_DEFAULT
+from mmfl.config.components import WRITE_IF_SET
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
 from mmfl.config.in_memory import is_in_memory, keep
 from mmfl.config.messages import (
@@ -282,38 +282,25 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
 
 
 def dump(value: Any) -> Any:
-    """Plain values (tables, lists, scalars) from a component; fields that are None are left out.
+    """Plain values (tables, lists, scalars) from a component.
 
-    So are fields marked with `OMIT_DEFAULT` that have their default.
+    Fields that are None are left out, and so are those of `WRITE_IF_SET` that have their default.
     """
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return [dump(item) for item in value] if isinstance(value, tuple | list) else value
     table = {}
     hints = _hints(type(value))
-    quiet = _omitted_defaults(type(value))
     for field in dataclasses.fields(value):
-        item = getattr(value, field.name)
-        if field.name in quiet and item == quiet[field.name]:
-            continue
-        if item is not None and item != {}:
-            table[field.name] = _dump_field(item, hints[field.name])
+        item, hint = getattr(value, field.name), hints[field.name]
+        silent = WRITE_IF_SET in getattr(hint, "__metadata__", ()) and item == field.default
+        if item is not None and item != {} and not silent:
+            table[field.name] = _dump_field(item, hint)
     return table
 
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls, include_extras=True)
-
-
-@cache
-def _omitted_defaults(cls: type) -> dict[str, Any]:
-    """The fields marked with `OMIT_DEFAULT`, and their defaults."""
-    hints = _hints(cls)
-    return {
-        field.name: field.default
-        for field in dataclasses.fields(cls)
-        if OMIT_DEFAULT in getattr(hints[field.name], "__metadata__", ())
-    }
 
 
 def _dump_field(item: Any, hint: Any) -> Any:

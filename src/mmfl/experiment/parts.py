@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import ArgsKwargs
 
 from mmfl.config import (
-    OMIT_DEFAULT,
+    WRITE_IF_SET,
     Count,
     Finite,
     NonNegative,
@@ -269,7 +269,7 @@ class Task:
     warm_start: Text | None = None
     kernel: KernelName | None = None
     local: LocalOverride = LocalOverride()
-    weight: Annotated[Positive, OMIT_DEFAULT] = 1.0
+    weight: Annotated[Positive, WRITE_IF_SET] = 1.0
 
     also_known: ClassVar[tuple[str, ...]] = LOCAL_KEYS
 
