@@ -195,6 +195,7 @@ LIES = {
     "more hits": np.add(HONEST, [[[0, 0, 0], [1, 0, 0]]]),
     "ten times as many": 10 * HONEST,
     "none at all": 0 * HONEST,
+    "absurdly many": np.full_like(HONEST, 1e308),
 }
 
 
@@ -211,6 +212,11 @@ def test_impossible_sums_are_refused_and_cost_only_that_client(lie):
     ]
     assert "\n" not in record.failures[0].detail
     assert record.difficulty == pytest.approx({"a": 1 - 4 / 5, "b": 0.2, "c": 0.2})
+
+
+def test_absurd_claims_that_are_possible_are_added_up_without_a_warning():
+    pieces = [Evaluation("a", 1, 1.0, math.nan, n, tally=np.array([1e308])) for n in range(3)]
+    assert combine(pieces, {"a": Perplexity()})["a"].metric == math.inf
 
 
 def test_a_tally_for_a_mean_is_refused():

@@ -248,7 +248,7 @@ def test_what_else_does_not_fit_is_one_sentence():
         ("perplexity", [0.0], [0.0], real, "its targets must be class numbers"),
         ("f1", np.zeros((2, 4)), [0, 1], three, "needs one output per class (3), got 4"),
         ("auc", np.zeros((2, 4)), [0, 1], three, "needs one output per class (3), got 4"),
-        ("auc", np.zeros((2, 1)), [0.0, 1.0], real, "in the targets' shape, got (2, 1) for (2,)"),
+        ("auc", np.zeros((2, 1)), [0.0, 1.0], real, "of the targets' shape, got (2, 1) for (2,)"),
         ("auc", np.zeros((2, 1)), [0, 0], data_of([0, 0], 1), "at least two classes, got 1"),
     ):
         assert words in one_line(
