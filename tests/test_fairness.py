@@ -137,3 +137,13 @@ def test_the_price_of_fairness_is_the_mean_lost_for_the_worst_gained() -> None:
     assert math.isnan(price_of_fairness([0.5, 0.5], [0.6, 0.6]).rate)
     with pytest.raises(InputError, match="same tasks, got 1 and 2"):
         price_of_fairness([0.5], [0.6, 0.6])
+
+
+@given(st.lists(st.floats(0, 10), min_size=1, max_size=6), st.floats(1, 5))
+def test_the_weighted_objective_is_the_plain_one_for_weights_of_one(f, alpha):
+    assert alpha_fair_objective(f, alpha, np.ones(len(f))) == alpha_fair_objective(f, alpha)
+
+
+def test_the_weighted_objective_by_hand() -> None:
+    assert alpha_fair_objective([1.0, 2.0], 3, [5, 0.5]) == 5 + 0.5 * 8
+    assert alpha_fair_objective([1.0, 2.0], math.inf, [5, 0.5]) == 2.0

@@ -13,6 +13,7 @@ from mmfl.errors import InputError
 __all__ = [
     "Price",
     "alpha_fair_objective",
+    "check_weights",
     "cosine_similarity",
     "jain",
     "merit",
@@ -59,14 +60,38 @@ def cosine_similarity(values: npt.ArrayLike) -> float:
     return float(x.sum() / (math.sqrt(x.size) * math.sqrt(float(np.square(x).sum()))))
 
 
-def alpha_fair_objective(losses: npt.ArrayLike, alpha: float) -> float:
-    """What alpha-fair training minimises: the sum of f_s^alpha over tasks; the worst f at inf."""
+def alpha_fair_objective(
+    losses: npt.ArrayLike, alpha: float, weights: npt.ArrayLike | None = None
+) -> float:
+    """What alpha-fair training minimises: the sum of w_s f_s^alpha over tasks; the worst f at inf.
+
+    Args:
+        losses: (S) f_s.
+        alpha: Emphasis on fairness, in [1, inf].
+        weights: (S) w_s, how much each task counts; by default all count alike. They do not matter
+            at inf: w_s^(1/alpha) is 1 there.
+    """
     f = np.asarray(losses, dtype=np.float64)
     if not (f >= 0).all():
         raise InputError("losses must be >= 0 to be raised to alpha")
     if not alpha >= 1:
         raise InputError(f"alpha must be >= 1 (inf included), got {alpha}")
-    return float(f.max()) if math.isinf(alpha) else float((f**alpha).sum())
+    w = 1.0 if weights is None else check_weights(weights, f.size)
+    return float(f.max()) if math.isinf(alpha) else float((w * f**alpha).sum())
+
+
+def check_weights(weights: npt.ArrayLike, tasks: int) -> npt.NDArray[np.float64]:
+    """The weights of that many tasks as a vector, or one sentence about what is wrong with them."""
+    try:
+        w = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"weights must be a vector of numbers, got {weights!r}") from None
+    if w.shape != (tasks,):
+        raise InputError(f"weights must be one number per task ({tasks}), got shape {w.shape}")
+    bad = ~(np.isfinite(w) & (w > 0))
+    if bad.any():
+        raise InputError(f"weights must be finite and > 0, got {w[bad][0]} for task {bad.argmax()}")
+    return w
 
 
 class Price(NamedTuple):

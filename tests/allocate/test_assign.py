@@ -225,3 +225,15 @@ def test_assign_does_not_import_torch():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+def test_weights_are_those_of_the_round_loop(make_view):
+    f, w = [0.5, 0.3, 0.2], [1.0, 4.0, 0.5]
+    view = make_view(ELIGIBLE, f, clients=np.array([4, 7, 8, 9]), round=6, weights=np.array(w))
+    expected = FedFair(alpha=2.0).allocate(view, None, rng=stream(2, "allocate", 6))[0]
+    got = assign(f, [4, 7, 8, 9], ELIGIBLE, round=6, seed=2, alpha=2.0, weights=w)
+    assert list(got) == list(expected)
+    everybody = assign(f, [1], round=1, seed=0, alpha=2.0, weights=w)
+    assert everybody.probabilities[0] == pytest.approx([0.5, 1.2, 0.1][everybody.tasks[0]] / 1.8)
+    unknown = assign(None, range(99), tasks=3, round=1, seed=0, weights=w)
+    assert set(unknown.probabilities.round(9)) == {round(x / 5.5, 9) for x in w}

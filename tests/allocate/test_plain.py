@@ -17,9 +17,11 @@ from mmfl.rng import stream
 
 def chances(rule, view, columns):
     f = view.difficulty[columns]
-    if isinstance(rule, Uniform) or np.isnan(f).any():
+    if isinstance(rule, Uniform):
         return allocation_probabilities(np.ones(len(columns)), 1.0)
-    return allocation_probabilities(f, rule.alpha)
+    if np.isnan(f).any():
+        return allocation_probabilities(np.ones(len(columns)), 1.0, view.weights[columns])
+    return allocation_probabilities(f, rule.alpha, view.weights[columns])
 
 
 def may_train(view, row):
@@ -120,6 +122,7 @@ def views(draw):
     return {
         "eligible": np.asfortranarray(eligible) if draw(st.booleans()) else eligible,
         "difficulty": draw(st.sampled_from([some, zero, unknown, np.zeros(S), np.full(S, 0.7)])),
+        "weights": draw(st.sampled_from([np.ones(S), np.exp(numbers.normal(size=S))])),
         "clients": positions * 3 + 1,
         "positions": positions,
         "population": population,

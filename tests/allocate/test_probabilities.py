@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmfl.allocate import FedFair, allocation_probabilities
+from mmfl.allocate import FedFair, allocation_probabilities, assign
 from mmfl.errors import ConfigError, InputError
+from mmfl.fairness import alpha_fair_objective
 
 difficulties = st.lists(st.just(0.0) | st.floats(0, 1e308), min_size=1, max_size=8)
 middling = st.lists(st.just(0.0) | st.floats(1e-150, 1e150), min_size=1, max_size=8)
@@ -210,3 +211,82 @@ def test_bad_arguments_are_named(arguments, message):
 
 def test_alpha_is_three_unless_said_otherwise():
     assert FedFair() == FedFair(alpha=3.0, sampling="independent", floor=0)
+
+
+# Weights
+
+weights = st.floats(1e-3, 1e3)
+
+
+@st.composite
+def weighted(draw, f=middling):
+    difficulty = draw(f)
+    return difficulty, draw(st.lists(weights, min_size=len(difficulty), max_size=len(difficulty)))
+
+
+@given(weighted(), alphas)
+def test_a_weight_multiplies_a_tasks_chance(case, alpha):
+    f, w = case
+    plain = allocation_probabilities(f, alpha) * w
+    found = allocation_probabilities(f, alpha, w)
+    np.testing.assert_allclose(found, plain / plain.sum(), rtol=1e-9, atol=1e-290)
+    np.testing.assert_array_equal(FedFair(alpha=alpha).probabilities(f, w), found)
+
+
+@given(st.lists(st.floats(0.1, 2), min_size=1, max_size=6), st.floats(1, 6), st.data())
+def test_chances_are_the_slopes_of_the_weighted_objective(f, alpha, data):
+    w = data.draw(st.lists(st.floats(0.1, 9), min_size=len(f), max_size=len(f)))
+    h, slopes = 1e-6, []
+    for s in range(len(f)):
+        above, below = ([g + by * (r == s) for r, g in enumerate(f)] for by in (h, -h))
+        rise = alpha_fair_objective(above, alpha, w) - alpha_fair_objective(below, alpha, w)
+        slopes.append(rise / (2 * h))
+    p = allocation_probabilities(f, alpha, w)
+    np.testing.assert_allclose(p, np.array(slopes) / sum(slopes), rtol=1e-3, atol=1e-6)
+
+
+@given(difficulties, alphas, st.floats(1e-300, 1e300))
+def test_equal_weights_have_the_bits_of_none(f, alpha, weight):
+    found = allocation_probabilities(f, alpha, [weight] * len(f))
+    np.testing.assert_array_equal(found, allocation_probabilities(f, alpha))
+
+
+@pytest.mark.parametrize(
+    ("f", "alpha", "w", "expected"),
+    [
+        ([0.2, 0.4], 2, [2, 1], [1 / 2, 1 / 2]),
+        ([0.1, 0.5], 3, [25, 1], [1 / 2, 1 / 2]),
+        ([0.3, 0.9], 1, [3, 1], [3 / 4, 1 / 4]),
+        ([0.0, 0.0], 3, [3, 1], [3 / 4, 1 / 4]),
+        ([0.9, 0.1, 0.9], inf, [3, 100, 1], [3 / 4, 0, 1 / 4]),
+        ([0.9, 0.8], inf, [5e-324, 1e308], [1, 0]),
+        ([1.0, 1.0], 2, [5e-324, 1e-323], [1 / 3, 2 / 3]),
+        ([1e-200, 1e200], 2, [1e300, 1e-100], [1 / 2, 1 / 2]),
+        ([1.0, 1e-300], 1e308, [1e-300, 1e300], [1, 0]),
+    ],
+)
+def test_known_values_with_weights(f, alpha, w, expected):
+    found = allocation_probabilities(f, alpha, w)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("w", "message"),
+    [
+        ([1.0, 0.0], "weights must be finite and > 0, got 0.0 for task 1"),
+        ([-1.0, 1.0], "weights must be finite and > 0, got -1.0 for task 0"),
+        ([1.0, nan], "weights must be finite and > 0, got nan for task 1"),
+        ([inf, 1.0], "weights must be finite and > 0, got inf for task 0"),
+        ([1.0], r"weights must be one number per task \(2\), got shape \(1,\)"),
+        (1.0, r"weights must be one number per task \(2\), got shape \(\)"),
+        (["much", 1], "weights must be a vector of numbers, got "),
+    ],
+)
+def test_bad_weights_are_named(w, message):
+    for act in (
+        lambda: allocation_probabilities([0.5, 0.2], 3, w),
+        lambda: assign([0.5, 0.2], [1, 2], round=1, seed=0, weights=w),
+        lambda: alpha_fair_objective([0.5, 0.2], 3, w),
+    ):
+        with pytest.raises(InputError, match=f"^{message}"):
+            act()

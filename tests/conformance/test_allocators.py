@@ -131,6 +131,26 @@ def test_state_is_plain_data_that_the_next_round_takes(make_view, member, fields
 
 
 @every
+@given(fields=views())
+def test_weights_matter_to_fed_fair_alone_and_equal_ones_to_nobody(make_view, member, fields):
+    view = make_view(**fields)
+    odd = dataclasses.replace(view, weights=np.exp(np.arange(len(view.tasks)) - 2.0))
+    alike = dataclasses.replace(view, weights=np.full(len(view.tasks), 0.3))
+    plain, same, other = (
+        member.allocate(v, None, rng=stream(1, "weights"))[0] for v in (view, alike, odd)
+    )
+    assert list(plain) == list(same)
+    if not isinstance(member, FedFair):
+        assert list(plain) == list(other)
+    else:
+        assert first_fault(other, odd) is None
+
+
+def test_a_view_without_weights_counts_all_tasks_alike(make_view):
+    assert make_view(np.ones((2, 3))).weights.tolist() == [1, 1, 1]
+
+
+@every
 def test_nobody_active_is_no_trouble(make_view, member):
     for S in (1, 3):
         view = make_view(np.ones((0, S)), np.ones(S), population=10)

@@ -8,7 +8,15 @@ import torch
 
 from mmfl.data import NORMALIZATIONS, Arrays
 from mmfl.experiment import Task
-from mmfl.objectives import LOSSES, METRICS
+from mmfl.objectives import (
+    LOSSES,
+    METRICS,
+    are_possible,
+    best_value,
+    find_sums_shape,
+    is_pooled,
+)
+from support.measuring import measure
 
 N, C = 12, 3
 
@@ -71,22 +79,61 @@ def test_a_loss_names_a_metric_that_fits_it(loss):
     assert best == (1.0 if suits.better == "higher" else 0.0)
 
 
-def test_a_metric_is_best_for_the_truth_and_within_its_bounds(metric):
+REAL = ("binary_accuracy", "mae", "mse", "r2", "loss")
+
+
+@pytest.fixture
+def suited(metric):
+    """A metric, and data with outputs that are exactly right for it."""
     kind = METRICS.kind_of(metric)
-    targets = "classes" if kind in ("accuracy", "top_k") else "real"
     if kind == "top_k":
         metric = METRICS.parse({"kind": "top_k", "k": 1})
-    data, right = sample(targets)
-    right = 2 * right - 1 if kind == "binary_accuracy" else right
-    y, wrong = torch.tensor(data.y_train), torch.roll(right, 1, 0) * 0.9
-    values = metric.on(data, LOSSES.parse("mse"))
-    best, worse = values(right, y), values(wrong, y)
+    data, right = sample("real" if kind in REAL else "classes")
+    return metric, data, 2 * right - 1 if kind == "binary_accuracy" else right
+
+
+def test_a_metric_is_best_for_the_truth_and_within_its_bounds(suited):
+    metric, data, right = suited
+    y, wrong = data.y_train, torch.roll(right, 1, 0) * 0.9
+    loss = "cross_entropy" if data.classes else "mse"
+    best, worse = (measure(metric, outputs, y, data, loss=loss) for outputs in (right, wrong))
     sign = 1 if metric.better == "higher" else -1
-    assert sign * best.mean() > sign * worse.mean()
+    assert sign * best > sign * worse
     low, high = metric.bounds
     for found in (best, worse):
+        assert low <= found <= high
+    assert best == pytest.approx(best_value(metric), abs=1e-6) or METRICS.kind_of(metric) == "loss"
+
+
+def test_a_metric_gives_a_number_per_example_or_its_mean_or_sums_of_its_shape(suited):
+    metric, data, right = suited
+    found = metric.on(data, LOSSES.parse("mse"))(right, torch.tensor(data.y_train))
+    low, high = metric.bounds
+    if is_pooled(metric):
+        assert tuple(found.shape) == find_sums_shape(metric, data)
+        assert found.dtype == torch.float64
+        assert are_possible(metric, found.numpy(), tuple(found.shape), N)
+        assert not are_possible(metric, -1 - found.numpy(), tuple(found.shape), N)
+    else:
         assert found.shape in ((), (N,))
         assert low <= found.min() <= found.max() <= high
+
+
+@pytest.mark.parametrize("seen", [[0], [1, 1], [2, 0, 2]])
+@pytest.mark.parametrize("said", [0, 1])
+def test_a_metric_has_a_finite_value_where_classes_are_missing(suited, seen, said):
+    metric, data, right = suited
+    places = [seen[0]] * len(seen)  # of examples in `data`: no other class
+    outputs = right[[said] * len(seen)]
+    for rows in (places, seen):
+        value = measure(
+            metric,
+            outputs,
+            data.y_train[rows],
+            data,
+            loss="mse" if data.classes is None else "cross_entropy",
+        )
+        assert np.isfinite(value)
 
 
 @pytest.mark.parametrize("kind", sorted(NORMALIZATIONS.table))

@@ -46,6 +46,12 @@ PARTS = {
     ),
     "metric": ("tasks.a.metric", "Metric", "task 'a': the metric Metric() failed"),
     "lazy metric": ("tasks.a.metric", "LazyMetric", "task 'a': its loss or metric fails"),
+    "pooled metric": (
+        "tasks.a.metric", "PooledMetric", "task 'a': the metric PooledMetric() failed",
+    ),
+    "lazy pooled metric": (
+        "tasks.a.metric", "LazyPooledMetric", "task 'a': the metric LazyPooledMetric() failed",
+    ),
     "misbehaviour": (
         "faults={{clients=[{{share=1.0,does='{}'}}]}}",
         "Misbehaviour", "task 'a': the misbehaviour Misbehaviour() failed",
@@ -99,7 +105,7 @@ def test_whatever_a_part_raises_is_one_sentence(part, error, monkeypatch):
 
 
 @pytest.mark.parametrize("error", _FEW)
-@pytest.mark.parametrize("part", ["lazy metric", "normalization"])
+@pytest.mark.parametrize("part", ["lazy metric", "lazy pooled metric", "normalization"])
 def test_it_is_the_same_sentence_with_workers(part, error, monkeypatch):
     monkeypatch.setenv("FAILS", error)
     first, second = (

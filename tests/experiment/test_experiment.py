@@ -26,10 +26,11 @@ from mmfl.experiment import (
     LocalOverride,
     LocalTraining,
     Task,
+    differences,
 )
 from mmfl.models import Cnn
 from mmfl.objectives import Error
-from support.helpers import DESIGN, made
+from support.helpers import DESIGN, LEAST, SECOND_TASK, made, refused
 from support.strategies import experiments
 
 # Reading
@@ -183,10 +184,56 @@ def test_both_zeros_have_one_digest() -> None:
         "tasks.a.model=cnn",
         "tasks.a.partition=half_classes",
         "tasks.a.steps=5",
+        "tasks.a.weight=2",
     ],
 )
 def test_what_decides_the_result_is_in_the_digest(change: str) -> None:
     assert made(change).digest != made().digest
+
+
+@pytest.mark.parametrize(
+    ("text", "digest", "lineage"),
+    [
+        (LEAST, "8c44b30a157433d4", "69a23a8deb7ad751"),
+        (LEAST + SECOND_TASK, "93e96d3a8ef3d5e8", "03380dbb81f18b59"),
+        (DESIGN, "b6d0a20c544d4cdd", "64c9f88fab354241"),
+    ],
+    ids=["least", "two tasks", "design"],
+)
+def test_keys_that_are_newer_than_stored_runs_do_not_change_their_digests(text, digest, lineage):
+    experiment = Experiment.from_toml(text)
+    assert experiment.digest.startswith(digest)
+    assert experiment.resolved().lineage.startswith(lineage)
+
+
+def test_a_weight_of_one_is_no_weight_and_is_not_written() -> None:
+    one = made("tasks.a.weight=1")
+    assert one == made()
+    assert one.digest == made().digest
+    assert "weight " not in one.to_toml()
+    two = made("tasks.a.weight=2")
+    assert two.tasks[0].weight == 2.0
+    assert "weight = 2.0" in two.to_toml()
+    assert Experiment.from_toml(two.to_toml()) == two
+    assert differences(dump(made()), dump(two)) == {"tasks.a.weight": (None, 2.0)}
+    assert two.engine_table == made().engine_table, "an engine does not depend on it"
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("0", "must be greater than 0, got 0"),
+        ("-1.5", "must be greater than 0, got -1.5"),
+        ("nan", "must be a finite number"),
+        ("inf", "must be a finite number"),
+        ("-inf", "must be"),
+        ("'2'", "must be a number, got '2'"),
+        ("true", "must be a number, got True"),
+        ("1e400", "must be a finite number"),
+    ],
+)
+def test_a_weight_is_a_finite_number_above_0(value: str, rule: str) -> None:
+    assert refused(f"tasks.a.weight={value}").startswith(f"tasks[0].weight {rule}")
 
 
 # JSON Schema

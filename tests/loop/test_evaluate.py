@@ -39,6 +39,13 @@ def test_an_error_is_one_minus_the_metric_or_the_metric_itself():
     assert f("error", Measured(9.0, 0.3, 10), task("mae")) == pytest.approx(0.3)
 
 
+def test_a_perplexity_counts_as_one_over_it():
+    assert f("error", Measured(1.4, 4.0, 10), task("perplexity")) == pytest.approx(0.75)
+    assert f("error", Measured(9.0, math.inf, 10), task("perplexity")) == 1.0
+    assert f("distance", Measured(1.4, 4.0, 10), task("perplexity", 2.0)) == pytest.approx(0.25)
+    assert f("distance", Measured(0.4, 1.5, 10), task("perplexity", 2.0)) <= 0
+
+
 def test_a_relative_loss_is_1_for_a_blind_guess():
     assert f("relative_loss", Measured(0.5, 0.0, 10, guess=2.0), task()) == 0.25
     assert f("relative_loss", Measured(2.0, 0.0, 10, guess=2.0), task("mae")) == 1.0

@@ -16,6 +16,7 @@ from mmfl.errors import ConfigError, InputError
 from mmfl.experiment import Task
 from mmfl.objectives import LOSSES, METRICS
 from support.helpers import one_line
+from support.measuring import measure
 
 pytestmark = pytest.mark.usefixtures("imports")
 
@@ -103,28 +104,21 @@ def test_the_loss_itself(loss):
 
 
 SAMPLES = {
-    "accuracy": (LOGITS, LABELS, CLASSES),
     "binary_accuracy": (LOGITS, (LOGITS[::-1] > 0).astype(np.float32), WIDE),
     "loss": (LOGITS, LOGITS[::-1].copy(), WIDE),
     "mae": (LOGITS, LOGITS[::-1].copy(), WIDE),
     "mse": (LOGITS, LOGITS[::-1].copy(), WIDE),
     "r2": (LOGITS, LOGITS[::-1].copy(), WIDE),
-    "top_k": (LOGITS, LABELS, CLASSES),
 }
 
 
 @pytest.mark.parametrize("kind", sorted(METRICS.table))
 @given(size=st.integers(1, 9))
 def test_pieces_of_any_size_add_up_to_the_whole(kind, size):
-    outputs, targets, data = SAMPLES[kind]
-    kind = {"kind": kind, "k": 2} if kind == "top_k" else kind
-    whole = values(kind, outputs, targets, data).mean()
-    total = 0.0
-    for start in range(0, 9, size):
-        piece = slice(start, start + size)
-        found = values(kind, outputs[piece], targets[piece], data)
-        total += found.sum() if found.ndim else found * len(targets[piece])
-    assert total / 9 == pytest.approx(whole, rel=1e-5)
+    outputs, targets, data = SAMPLES.get(kind, (LOGITS, LABELS, CLASSES))
+    metric = METRICS.parse({"kind": kind, "k": 2} if kind == "top_k" else kind)
+    whole = measure(metric, outputs, targets, data)
+    assert measure(metric, outputs, targets, data, size) == pytest.approx(whole, rel=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["binary_accuracy", "mae", "mse", "r2"])

@@ -345,3 +345,14 @@ def test_an_axis_that_the_experiment_does_not_have_is_refused(simple):
     paid = dataclasses.replace(simple, recruitment=hired(BudgetFair(0.5)))
     said = one_line(InputError, lambda: mmfl.plan(paid, budgets=[-1]))
     assert said == "budget must be greater than 0, got -1.0"
+
+
+def test_a_plan_follows_the_weights_of_tasks():
+    base = pool(12, 0.5, allocator=FedFair(alpha=2.0), rounds=6)
+    weights = {"a": 9.0, "b": 1.0, "c": 1.0}
+    tasks = tuple(dataclasses.replace(task, weight=weights[task.name]) for task in base.tasks)
+    [scenario] = planned(dataclasses.replace(base, tasks=tasks), draws=60).scenarios
+    p = allocation_probabilities(list(HARD.values()), 2.0, list(weights.values()))
+    first = allocation_probabilities([1.0] * 3, 2.0, list(weights.values()))  # nothing is known yet
+    for share, task in zip((first + 5 * p) / 6, TASKS, strict=True):
+        near(scenario.tasks[task].clients, 6 * share)

@@ -21,6 +21,7 @@ class Crowd:
 
     table: np.ndarray
     tasks: tuple[str, ...] = TASKS
+    sums: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def clients(self):

@@ -116,6 +116,33 @@ class LazyMetric(Metric):
 
 
 @dataclass(frozen=True)
+class PooledMetric(Metric):
+    """A metric of sums that cannot say which."""
+
+    shape = value = fail
+
+
+@dataclass(frozen=True)
+class LazyPooledMetric(Metric):
+    """A metric of sums that fails to make something of them."""
+
+    def on(self, data: Any, loss: Any) -> Any:
+        return lambda outputs, targets: outputs.sum().reshape(1)
+
+    def shape(self, data: Any) -> tuple[int, ...]:
+        return (1,)
+
+    value = fail
+
+
+@dataclass(frozen=True)
+class Doubt(LazyPooledMetric):
+    """A metric of sums that fails when clients' claims are checked."""
+
+    possible = fail
+
+
+@dataclass(frozen=True)
 class Model:
     build = fail
 

@@ -38,7 +38,9 @@ from mmfl.market import BudgetFair, GMMFair, MaxMinFair, RandomWithinBudget, Val
 from mmfl.market.bids_io import Beta, Csv, Exponential, IncreasingLinear, TruncatedNormal
 from mmfl.models import Cnn, Mlp, PreactResnet
 from mmfl.objectives import (
+    F1,
     Accuracy,
+    Auc,
     CrossEntropy,
     Error,
     Huber,
@@ -92,7 +94,10 @@ kernels = st.sampled_from(["auto", "fast", "reference"])
 losses = st.one_of(
     st.builds(CrossEntropy, below_one), st.builds(Huber, positive), st.just(MeanSquaredError())
 )
-metrics = st.one_of(st.none(), st.just(Accuracy()), st.builds(TopK, counts))
+metrics = st.one_of(
+    *(st.none(), st.just(Accuracy()), st.builds(TopK, counts), st.just(F1("macro"))),
+    st.builds(Auc, st.integers(2, 9999)),
+)
 numbers = st.floats(-1e6, 1e6) | st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3).map(tuple)
 normalizations = st.one_of(
     st.sampled_from([AutoNormalize(), Half(), Unscaled(), Standard()]),
@@ -169,6 +174,7 @@ def tasks(draw: st.DrawFn, name: str) -> Task:
         draw(st.builds(Augment, st.integers(0, 9), st.booleans())),
         draw(st.none() | st.text(min_size=1)),
         kernel=draw(st.none() | kernels),
+        weight=draw(st.just(1.0) | positive),
         local=LocalOverride(**{key: own[key] for key in own if key not in flat}),
         **{key: own[key] for key in flat},
     )

@@ -28,8 +28,8 @@ class QFel:
     """w <- w - sum of f^q D_i / sum of (q f^(q-1) |D_i|^2 + L f^q), where D_i = L (w - w_i).
 
     f is the loss of the task's model before the round, whatever `score` is, and w_i are the weights
-    that client i sent. Data sizes are ignored. With q = 0 it is the plain mean; a large q shortens
-    all steps.
+    that client i sent. Data sizes and weights of tasks are ignored. With q = 0 it is the plain
+    mean; a large q shortens all steps.
 
     Attributes:
         q: How strongly the loss matters: alpha - 1, where alpha is that of `fed_fair`.

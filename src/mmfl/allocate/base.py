@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
 
@@ -62,6 +62,7 @@ class View:
         capacity: (n) how many tasks a client may train in a round; 1 in the paper.
         remembered: What is known about clients' earlier turns: `counts`, `loss` and `norm` are read
             from it on demand. By default, nothing.
+        weights: (S) how much each task counts in the objective, > 0; by default all count 1.
     """
 
     round: int
@@ -75,6 +76,11 @@ class View:
     eligible: Bools
     capacity: Ints
     remembered: Remembered = NoMemory()
+    weights: Floats = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if not len(self.weights):
+            object.__setattr__(self, "weights", np.ones(len(self.tasks)))
 
     @cached_property
     def _rows(self) -> tuple[Ints, Floats, Floats]:

@@ -95,7 +95,9 @@ def bounds_after(f: float, constants: npt.ArrayLike, most: int, horizon: int = 1
 class EqualBounds:
     """Chooses numbers of clients that minimise the largest bound on a task's difficulty.
 
-    The bounds are the paper's convergence theorem, with constants estimated during the run.
+    The bounds are the paper's convergence theorem, with constants estimated during the run. Weights
+    of tasks are ignored, because a largest value is what the weighted objective becomes at alpha =
+    inf, where weights do not matter.
 
     Attributes:
         horizon: H, how many rounds to look ahead; 1 is the theorem.

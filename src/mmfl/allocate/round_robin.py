@@ -19,7 +19,10 @@ __all__ = ["RoundRobin"]
 
 @component
 class RoundRobin:
-    """Every client goes through the tasks in turn, skipping those that it may not train."""
+    """Every client goes through the tasks in turn, skipping those that it may not train.
+
+    Weights of tasks are ignored.
+    """
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
         """The client at place i of K, in round t, is at task (floor(i S / K) + t - 1) mod S."""

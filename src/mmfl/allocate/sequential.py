@@ -17,6 +17,8 @@ __all__ = ["Sequential"]
 class Sequential:
     """All clients train the first task, then all train the second, and so on, then start again.
 
+    Weights of tasks are ignored.
+
     Attributes:
         rounds_each: Rounds per task before moving on; by default the planned rounds divided evenly.
     """

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from mmfl.allocate.base import Assignments, View
 from mmfl.allocate.fed_fair import FedFair
 from mmfl.errors import InputError
+from mmfl.fairness import check_weights
 from mmfl.rng import stream
 
 __all__ = ["assign"]
@@ -26,6 +27,7 @@ def assign(
     tasks: int | None = None,
     sampling: Literal["independent", "stratified"] = "independent",
     floor: int = 0,
+    weights: npt.ArrayLike | None = None,
 ) -> Assignments:
     """One round of the paper's allocation (Algorithm 1, lines 4-5) for use in other frameworks.
 
@@ -40,6 +42,7 @@ def assign(
         tasks: S, if neither `difficulty` nor `eligible` is given.
         sampling: As in `FedFair`.
         floor: As in `FedFair`.
+        weights: (S) how much each task counts, > 0; by default all count alike.
 
     Returns:
         A sequence of (client, task number, probability) in ascending order of client. A client that
@@ -53,6 +56,7 @@ def assign(
         rule.probabilities(difficulty)  # raises an error if a difficulty is malformed
         f = np.asarray(difficulty, dtype=np.float64)
     S = _tasks(f, may, tasks)
+    w = np.ones(S) if weights is None else check_weights(weights, S)
     if may is None or (len(ids) == 0 and may.size == 0):
         may = np.ones((len(ids), S), dtype=bool)
     if may.dtype != np.bool_ or may.shape != (len(ids), S):
@@ -79,6 +83,7 @@ def assign(
         sizes=may.view(np.int8),
         eligible=may,
         capacity=np.ones(len(ids), np.int64),
+        weights=w,
     )
     return rule.allocate(view, None, rng=stream(seed, "allocate", round))[0]
 

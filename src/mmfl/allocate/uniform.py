@@ -19,6 +19,8 @@ __all__ = ["Uniform"]
 class Uniform:
     """Each active client draws one of its eligible tasks, all equally likely.
 
+    Weights of tasks are ignored; `fed_fair` with alpha = 1 draws in proportion to them.
+
     Attributes:
         sampling: "independent" or "stratified", as in `FedFair`.
         floor: Minimum number of clients for each task, as long as there are enough clients.

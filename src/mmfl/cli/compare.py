@@ -153,14 +153,14 @@ def _load_variant(
 
 def _check_target(target: float, experiments: Iterable[Experiment]) -> None:
     """Refuse a target that no run can reach."""
-    from mmfl.fairness import merit
-    from mmfl.objectives import best_value
+    from mmfl.objectives import METRICS, best_value, find_merit
 
     if not math.isfinite(target):
         raise ConfigError(f"--target must be a number, got {target}")
     for task in (task for experiment in experiments for task in experiment.resolved().tasks):
         assert task.metric is not None
-        best = merit(best_value(task.metric), task.metric.better)
+        merit = find_merit(METRICS.kind_of(task.metric), task.metric.better)
+        best = merit(best_value(task.metric))
         if target > best:
             rule = f"must be at most {best:g}, the best that task {task.name!r} can reach"
             raise ConfigError(f"--target {rule}, got {target:g}")

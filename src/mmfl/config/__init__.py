@@ -6,6 +6,7 @@ is imported only inside a block of `imports_allowed`: a configuration must not r
 """
 
 from mmfl.config.components import (
+    WRITE_IF_SET,
     Count,
     Finite,
     Flag,
@@ -27,6 +28,7 @@ from mmfl.config.schema import one_or_several
 from mmfl.config.toml import apply_set, read_text_file, read_toml
 
 __all__ = [
+    "WRITE_IF_SET",
     "Count",
     "Family",
     "Finite",

@@ -14,6 +14,7 @@ from mmfl.config.messages import sentence, short
 from mmfl.errors import ConfigError
 
 __all__ = [
+    "WRITE_IF_SET",
     "Count",
     "Finite",
     "Flag",
@@ -29,6 +30,13 @@ __all__ = [
 T = TypeVar("T")
 
 MOST = sys.float_info.max
+
+WRITE_IF_SET = object()
+"""In a field's annotation: where it has its default, `mmfl.config.dump` leaves it out.
+
+It is for settings that were added later: experiments without them keep their digests, so that runs
+of earlier versions can still be resumed.
+"""
 
 Count = Annotated[int, Strict(), Field(ge=1, lt=2**31)]
 Natural = Annotated[int, Strict(), Field(ge=0, lt=2**63)]

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from mmfl.config.components import WRITE_IF_SET
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
 from mmfl.config.in_memory import is_in_memory, keep
 from mmfl.config.messages import (
@@ -281,15 +282,19 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
 
 
 def dump(value: Any) -> Any:
-    """Plain values (tables, lists, scalars) from a component; fields that are None are left out."""
+    """Plain values (tables, lists, scalars) from a component.
+
+    Fields that are None are left out, and so are those of `WRITE_IF_SET` that have their default.
+    """
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return [dump(item) for item in value] if isinstance(value, tuple | list) else value
     table = {}
     hints = _hints(type(value))
     for field in dataclasses.fields(value):
-        item = getattr(value, field.name)
-        if item is not None and item != {}:
-            table[field.name] = _dump_field(item, hints[field.name])
+        item, hint = getattr(value, field.name), hints[field.name]
+        silent = WRITE_IF_SET in getattr(hint, "__metadata__", ()) and item == field.default
+        if item is not None and item != {} and not silent:
+            table[field.name] = _dump_field(item, hint)
     return table
 
 

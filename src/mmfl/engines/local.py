@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mmfl.config import dump, find_paths, pack
 from mmfl.data import Arrays
+from mmfl.engines.evaluations import unpack_evaluations
 from mmfl.engines.pool import LATE, Message, Pool
 from mmfl.engines.shared_memory.arena import Arena
 from mmfl.engines.shared_memory.slots import Slots
@@ -208,7 +209,7 @@ class LocalEngine:
     ) -> Iterator[Evaluation | EvaluationFailure]:
         asked = pool.ask(range(len(units)), units.__getitem__, depth=2)
         with closing(asked) as replies:
-            for unit, (reply, _) in zip(units, replies, strict=True):
+            for unit, (reply, tallies) in zip(units, replies, strict=True):
                 task, clients = unit["task"], unit["clients"]
                 if "failed" in reply and len(clients) > 1:
                     # One of these is deadly: a spare worker finds out which, one by one.
@@ -220,9 +221,7 @@ class LocalEngine:
                     yield EvaluationFailure(task, clients[0], "worker", why)
                 else:
                     good = self._check_reply(reply, f"task {task!r}: evaluating its model")
-                    for found in good["found"]:
-                        failed = "reason" in found
-                        yield EvaluationFailure(**found) if failed else Evaluation(**found)
+                    yield from unpack_evaluations(good["found"], tallies)
 
     def close(self) -> None:
         """Stop the workers and free the files, after a round of another thread has ended."""

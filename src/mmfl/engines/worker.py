@@ -11,7 +11,7 @@ It reads requests from the socket until that is closed, and answers each one, wi
     initial    task                                 -> layout, and the weights as bytes
     train      jobs of one task, slot, merge        -> results (`DONE` each, or reason and detail),
                                                        the delta or the sum in the slot
-    evaluate   task, split, pieces or clients       -> sums
+    evaluate   task, split, pieces or clients       -> sums; those of tallies as bytes
 
 An exception becomes {"error": sentence}, with "ours" if it is one of mmfl's own.
 
@@ -21,7 +21,6 @@ what it shares with this process: to the socket, or to a slot.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import json
 import os
@@ -38,6 +37,7 @@ import torch
 from mmfl.aggregate import ChunkSum, check_update
 from mmfl.config import unpack
 from mmfl.data import Arrays
+from mmfl.engines.evaluations import pack_evaluations
 from mmfl.engines.shared_memory.arena import attach
 from mmfl.engines.shared_memory.slots import Blocks, Slot
 from mmfl.errors import EngineError, MmflError, MmflWarning
@@ -184,7 +184,8 @@ class Worker:
         weights = self._weights[task]
         found = [self.trainer.evaluate(task, weights, split, piece=piece) for piece in pieces]
         found += [self.trainer.evaluate(task, weights, split, client=client) for client in clients]
-        return {"found": [dataclasses.asdict(one) for one in found]}, b""
+        tables, tallies = pack_evaluations(found)
+        return {"found": tables}, tallies
 
     def _check(self, job: Job, found: ClientUpdate | ClientFailure) -> ClientUpdate | ClientFailure:
         if isinstance(found, ClientFailure):

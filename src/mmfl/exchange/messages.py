@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -185,8 +185,15 @@ class ClientFailure:
 class Evaluation:
     """Sums over a piece of a split, or over one client's shard; pieces add up in a fixed order.
 
-    `guess` is the loss of a guess that has not looked at the examples (all classes alike, or the
-    mean of the training targets).
+    Attributes:
+        task: The task's name.
+        examples: How many there are.
+        loss: Sum of the losses.
+        metric: Sum of the metric; NaN if it is not a mean over examples.
+        client: Whose shard it is; None for the server's split.
+        guess: Sum of the losses of a guess that has not looked at the examples (all classes alike,
+            or the mean of the training targets).
+        tally: The sums of a metric that is made of several; see `mmfl.objectives.PooledMetric`.
     """
 
     task: str
@@ -195,6 +202,7 @@ class Evaluation:
     metric: float
     client: int | None = None
     guess: float = math.nan
+    tally: npt.NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

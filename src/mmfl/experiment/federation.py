@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,11 +18,12 @@ import numpy.typing as npt
 from mmfl.data import Arrays, Cut, Shards, holders
 from mmfl.errors import DataError, EngineError, MmflError, MmflWarning
 from mmfl.exchange import Split
+from mmfl.objectives import find_sums_shape
 from mmfl.rng import stream
-from mmfl.system.user_code import Guard, add_prefix
+from mmfl.system.user_code import Guard, add_prefix, guard_part
 
 if TYPE_CHECKING:
-    from mmfl.experiment import Experiment
+    from mmfl.experiment import Experiment, Task
 
 __all__ = ["PIECE", "Federation", "SimulatedFederation", "simulate"]
 
@@ -43,6 +44,11 @@ class Federation(Protocol):
     @property
     def clients(self) -> Sequence[int]:
         """The clients' stable ids, ascending."""
+        ...
+
+    @property
+    def sums(self) -> Mapping[str, tuple[int, ...]]:
+        """From task to the shape of its metric's sums; only tasks whose metric has some."""
         ...
 
     def sizes(self, clients: Ints) -> Ints:
@@ -71,6 +77,7 @@ class SimulatedFederation:
     clients: range
     parts: Mapping[str, _TaskRows]
     batch_size: int
+    sums: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -142,9 +149,12 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
 
     Warns of a partition that could not quite do as asked (`Cut.note`).
     """
-    parts = {}
+    parts, sums = {}, {}
     for task in experiment.tasks:
         y = arrays[task.name].y_train
+        shape = _find_sums_shape(task, arrays[task.name])
+        if shape is not None:
+            sums[task.name] = shape
         order = stream(experiment.seed, "validation", task.name).permutation(len(y))
         kept = round(experiment.validation * len(y)) if experiment.holds_validation else 0
         if experiment.holds_validation and not 0 < kept < len(y):
@@ -165,4 +175,13 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
         test = stream(experiment.seed, "test", task.name).permutation(len(arrays[task.name].y_test))
         parts[task.name] = _TaskRows(pool, shards, order[:kept], test)
     count, batch_size = experiment.clients.count, experiment.evaluate.batch_size
-    return SimulatedFederation(range(count), parts, batch_size)
+    return SimulatedFederation(range(count), parts, batch_size, sums)
+
+
+def _find_sums_shape(task: Task, data: Arrays) -> tuple[int, ...] | None:
+    """The shape of the sums of a task's metric, if it has some."""
+    try:
+        with guard_part("metric", task.metric):
+            return None if task.metric is None else find_sums_shape(task.metric, data)
+    except MmflError as error:
+        raise add_prefix(error, f"task {task.name!r}: ") from error.__cause__

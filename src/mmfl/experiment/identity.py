@@ -50,7 +50,9 @@ def engine_table(experiment: Experiment) -> dict[str, Any]:
         "precision": experiment.precision,
         "kernel": experiment.kernel,
         "clients.count": experiment.clients.count,
-        "tasks": tuple(dataclasses.replace(t, local=LocalOverride()) for t in experiment.tasks),
+        "tasks": tuple(
+            dataclasses.replace(t, local=LocalOverride(), weight=1.0) for t in experiment.tasks
+        ),
         "validation": experiment.validation if experiment.holds_validation else None,
         "checks": experiment.checks,
         "evaluate.batch_size": experiment.evaluate.batch_size,

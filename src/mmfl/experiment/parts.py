@@ -17,7 +17,18 @@ from pydantic import (
 )
 from pydantic_core import ArgsKwargs
 
-from mmfl.config import Count, Finite, NonNegative, Text, check_shares, component, dump, short
+from mmfl.config import (
+    WRITE_IF_SET,
+    Count,
+    Finite,
+    NonNegative,
+    Positive,
+    Text,
+    check_shares,
+    component,
+    dump,
+    short,
+)
 from mmfl.data import (
     DATASETS,
     NORMALIZATIONS,
@@ -236,6 +247,9 @@ class Task:
         warm_start: A safetensors file with the initial weights.
         kernel: How training is computed; by default as in the experiment.
         local: Keys of ``[local]`` that this task sets differently.
+        weight: How much the task counts in the fairness objective, the sum of weight_s f_s^alpha.
+            Only `fed_fair` uses it: a task with weight 2 is twice as likely as an equally hard one
+            with weight 1.
     """
 
     name: Annotated[
@@ -255,6 +269,7 @@ class Task:
     warm_start: Text | None = None
     kernel: KernelName | None = None
     local: LocalOverride = LocalOverride()
+    weight: Annotated[Positive, WRITE_IF_SET] = 1.0
 
     also_known: ClassVar[tuple[str, ...]] = LOCAL_KEYS
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field, Strict
 
 from mmfl.config import Finite, NonNegative, component
@@ -40,7 +41,8 @@ class FalseLoss:
         factor: It reports its losses multiplied by this.
         value: It claims this loss instead; inf is refused.
         metric: In an evaluation it also claims this metric (a mean over its examples); by default
-            the true one.
+            the true one. If the metric is made of sums, such as F1, it claims this number times its
+            examples for each of them.
     """
 
     factor: NonNegative = 10.0
@@ -57,8 +59,12 @@ class FalseLoss:
     def report(self, found: Evaluation) -> Evaluation:
         """The sums, with a false loss and, if so set, a false metric."""
         loss = self._claimed(found.loss, found.examples)
-        metric = found.metric if self.metric is None else self.metric * found.examples
-        return dataclasses.replace(found, loss=loss, metric=metric)
+        if self.metric is None:
+            return dataclasses.replace(found, loss=loss)
+        claim, tally = self.metric * found.examples, found.tally
+        if tally is None:
+            return dataclasses.replace(found, loss=loss, metric=claim)
+        return dataclasses.replace(found, loss=loss, tally=np.full(tally.shape, claim))
 
     def _claimed(self, loss: float, examples: int = 1) -> float:
         return self.factor * loss if self.value is None else self.value * examples

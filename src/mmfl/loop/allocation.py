@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ class Allocation:
         allocator: The rule.
         population: Who may train what.
         work: (task, v) to the work of a turn at a task that has trained in v rounds.
+        weights: How much each task counts.
         rounds: T.
         seed: The experiment's.
         run_id: How jobs name the run.
@@ -39,6 +40,7 @@ class Allocation:
     allocator: Allocator
     population: Population
     work: Callable[[str, int], LocalWork]
+    weights: Mapping[str, float]
     rounds: int
     seed: int
     run_id: str
@@ -93,8 +95,10 @@ class Allocation:
             eligible=population.eligible(t, places, clients, sizes),
             capacity=np.ones(len(clients), dtype=np.int64),
             remembered=state.clients,
+            weights=np.array([self.weights[task] for task in federation.tasks]),
         )
-        for array in (view.difficulty, clients, places, sizes, view.eligible, view.capacity):
+        arrays = (view.difficulty, view.weights, clients, places, sizes, view.eligible)
+        for array in (*arrays, view.capacity):
             array.flags.writeable = False
         return view
 

@@ -2,20 +2,26 @@
 
 An engine delivers sums over pieces of a split, or over clients' shards; `combine` adds them up in
 the order of delivery, which makes the server's value a mean over examples and the clients' value
-the size-weighted mean of the paper's equation 1.
+the size-weighted mean of the paper's equation 1. A metric that is made of several sums is computed
+from their totals: from clients, it is that of the union of their data.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.errors import EngineError, InputError
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
-from mmfl.objectives import Measured, Metric, Score
+from mmfl.objectives import Measured, Metric, Score, are_possible, compute_value, is_pooled
 from mmfl.system.user_code import guard_part
 
 if TYPE_CHECKING:
@@ -26,9 +32,18 @@ if TYPE_CHECKING:
 __all__ = ["RegularEvaluation", "Scoring", "combine"]
 
 
-def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measured]:
-    """From pieces to means per task, in float64 and in the order of delivery."""
+def combine(
+    pieces: Iterable[Evaluation | EvaluationFailure],
+    metrics: Mapping[str, Metric | None] = MappingProxyType({}),
+) -> dict[str, Measured]:
+    """From pieces to means per task, in float64 and in the order of delivery.
+
+    Args:
+        pieces: What was measured.
+        metrics: By task; only those of pieces with tallies are needed.
+    """
     sums: dict[str, tuple[float, float, int, float]] = {}
+    tallies: dict[str, npt.NDArray[np.float64]] = {}
     for piece in pieces:
         if isinstance(piece, EvaluationFailure):
             continue
@@ -39,11 +54,30 @@ def combine(pieces: Iterable[Evaluation | EvaluationFailure]) -> dict[str, Measu
             examples + piece.examples,
             guess + piece.guess,
         )
-    return {
+        if piece.tally is not None:
+            tally = tallies.setdefault(piece.task, np.zeros(piece.tally.shape))
+            with np.errstate(over="ignore"):  # of clients' claims
+                tally += piece.tally
+    found = {
         task: Measured(loss / examples, metric / examples, examples, guess / examples)
         for task, (loss, metric, examples, guess) in sums.items()
         if examples
     }
+    for task, tally in tallies.items():
+        if task in found:
+            value = _compute_value(task, metrics[task], tally, found[task].examples)
+            found[task] = replace(found[task], metric=value)
+    return found
+
+
+def _compute_value(
+    task: str, metric: Metric | None, tally: npt.NDArray[np.float64], examples: int
+) -> float:
+    try:
+        with guard_part("metric", metric, task=task):
+            return compute_value(metric, tally, examples)
+    except InputError as error:
+        raise EngineError(f"task {task!r}: {error}") from error.__cause__
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,16 +117,16 @@ class Scoring:
         }
         failures: list[ClientFailure] = []
         injection = Injection(self.faults or Faults(), self.seed, t, tuple(state.params))
+        metrics = {task: self.tasks[task].metric for task in changed}
         if self.split is not None:
-            seen = combine(engine.evaluate(changed, self.split))
+            seen = combine(engine.evaluate(changed, self.split), metrics)
         else:
             population = self.population
             asked = {task: population.evaluators(t, task, state.offenders) for task in changed}
-            metrics = {task: self.tasks[task].metric for task in asked}
             gate = _EvaluationGate(
                 self.run_id, metrics, asked, population.federation, state, injection, failures
             )
-            seen = combine(list(gate.admit(engine.evaluate(changed, "train", asked))))
+            seen = combine(gate.admit(engine.evaluate(changed, "train", asked)), metrics)
             gate.close()
         difficulty = dict(state.difficulty)
         for task, measured in seen.items():
@@ -176,12 +210,17 @@ class _EvaluationGate:
     def _is_plausible(self, answer: Evaluation, holds: int) -> bool:
         metric = self.metrics[answer.task]
         assert metric is not None  # the experiment is resolved
+        blind = math.isnan(answer.guess) or 0 <= answer.guess < math.inf
+        if not (0 < answer.examples <= holds and math.isfinite(answer.loss) and blind):
+            return False
+        if is_pooled(metric):
+            shape = self.federation.sums[answer.task]
+            with guard_part("metric", metric, task=answer.task):
+                return are_possible(metric, answer.tally, shape, answer.examples)
         low, high = (bound * answer.examples for bound in metric.bounds)
         slack = 1e-5 * answer.examples  # of sums in float32
-        finite = math.isfinite(answer.loss) and math.isfinite(answer.metric)
-        blind = math.isnan(answer.guess) or 0 <= answer.guess < math.inf
         bounded = low - slack <= answer.metric <= high + slack
-        return 0 < answer.examples <= holds and finite and blind and bounded
+        return math.isfinite(answer.metric) and bounded and answer.tally is None
 
 
 @dataclass(frozen=True)
@@ -192,11 +231,13 @@ class RegularEvaluation:
         every: Rounds between evaluations.
         rounds: T.
         scored: Whether f_s is obtained on the test split, after every round.
+        metrics: By task.
     """
 
     every: int
     rounds: int
     scored: bool
+    metrics: Mapping[str, Metric | None]
 
     def evaluate_tasks(
         self, t: int, engine: Engine, state: State, seen: Mapping[str, Measured]
@@ -215,7 +256,7 @@ class RegularEvaluation:
         if not due and t != self.rounds:
             return state, state
         old = {task: weights for task, weights in state.params.items() if task in state.stale}
-        measured |= combine(engine.evaluate(old, "test"))
+        measured |= combine(engine.evaluate(old, "test"), self.metrics)
         shown = state.replace(measured=measured, stale=frozenset())
         return shown if due else state, shown
 

@@ -115,12 +115,15 @@ def _make_setup(experiment: Experiment, engine: Engine, population: Population |
     experiment, federation = experiment.resolved(), engine.federation
     population = population or Population.of(federation, experiment)
     seed, run_id, rounds = experiment.seed, experiment.run_id, experiment.rounds
+    weights = {task.name: task.weight for task in experiment.tasks}
     split = experiment.score_split if experiment.score_source == "server" else None
     return Setup(
         experiment,
         engine,
         population,
-        Allocation(experiment.allocator, population, experiment.work, rounds, seed, run_id),
+        Allocation(
+            experiment.allocator, population, experiment.work, weights, rounds, seed, run_id
+        ),
         Aggregation(experiment.aggregator, experiment.work),
         Scoring(
             experiment.score,
@@ -131,6 +134,11 @@ def _make_setup(experiment: Experiment, engine: Engine, population: Population |
             seed,
             run_id,
         ),
-        RegularEvaluation(experiment.evaluate.every, rounds, scored=split == "test"),
+        RegularEvaluation(
+            experiment.evaluate.every,
+            rounds,
+            scored=split == "test",
+            metrics={task.name: task.metric for task in experiment.tasks},
+        ),
         federation,
     )

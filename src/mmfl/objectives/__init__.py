@@ -4,6 +4,9 @@
 imported when they are computed.
 """
 
+from mmfl.objectives.auc import Auc
+from mmfl.objectives.base import Better, Metric, PooledMetric
+from mmfl.objectives.confusion import F1, BalancedAccuracy, Matthews, Precision, Recall
 from mmfl.objectives.losses import (
     LOSSES,
     BinaryCrossEntropy,
@@ -15,19 +18,23 @@ from mmfl.objectives.losses import (
     OwnLoss,
     find_misfit,
 )
-from mmfl.objectives.metrics import (
-    METRICS,
+from mmfl.objectives.means import (
     AbsoluteError,
     Accuracy,
-    Better,
     BinaryAccuracy,
     Explained,
     LossItself,
-    Metric,
-    OwnMetric,
     SquaredError,
     TopK,
-    best_value,
+)
+from mmfl.objectives.metrics import METRICS, OwnMetric, best_value, find_merit
+from mmfl.objectives.perplexity import Perplexity
+from mmfl.objectives.pooled import (
+    are_possible,
+    compute_value,
+    find_sums_shape,
+    is_pooled,
+    read_sums,
 )
 from mmfl.objectives.scores import (
     SCORES,
@@ -40,11 +47,14 @@ from mmfl.objectives.scores import (
 )
 
 __all__ = [
+    "F1",
     "LOSSES",
     "METRICS",
     "SCORES",
     "AbsoluteError",
     "Accuracy",
+    "Auc",
+    "BalancedAccuracy",
     "Better",
     "BinaryAccuracy",
     "BinaryCrossEntropy",
@@ -56,16 +66,27 @@ __all__ = [
     "Loss",
     "LossItself",
     "LossScore",
+    "Matthews",
     "MeanAbsoluteError",
     "MeanSquaredError",
     "Measured",
     "Metric",
     "OwnLoss",
     "OwnMetric",
+    "Perplexity",
+    "PooledMetric",
+    "Precision",
+    "Recall",
     "RelativeLoss",
     "Score",
     "SquaredError",
     "TopK",
+    "are_possible",
     "best_value",
+    "compute_value",
+    "find_merit",
     "find_misfit",
+    "find_sums_shape",
+    "is_pooled",
+    "read_sums",
 ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mmfl.config import Family, component
-from mmfl.fairness import merit
-from mmfl.objectives.metrics import Metric
+from mmfl.objectives.base import Metric
+from mmfl.objectives.metrics import METRICS, find_merit
 
 __all__ = [
     "SCORES",
@@ -59,7 +59,10 @@ class Error:
     """1 - accuracy: comparable across tasks (the paper's "Normalization" paragraph, corrected)."""
 
     def difficulty(self, measured: Measured, task: Scored) -> float:
-        """f_s = 1 - metric; where lower is better, the metric is an error already."""
+        """f_s = 1 - metric; where lower is better, the metric is an error already.
+
+        A perplexity p counts as 1 / p.
+        """
         return 1.0 - _merit(measured.metric, task)
 
 
@@ -93,7 +96,7 @@ class Distance:
 
 def _merit(metric: float, task: Scored) -> float:
     assert task.metric is not None  # experiments are resolved
-    return merit(metric, task.metric.better)
+    return float(find_merit(METRICS.kind_of(task.metric), task.metric.better)(metric))
 
 
 SCORES = Family(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import InputError, StoreError
+from mmfl.objectives import find_merit
 from mmfl.runs import RunStore, TaskTurns, inexact, made_with, sessions, turns_by_task
 
 __all__ = ["BETTER", "Curves"]
@@ -38,6 +39,7 @@ class Curves:
         inexact: Why it may have other bits than an uninterrupted run; "" if it has the same.
         virtual: (T) duration of each round in virtual seconds; None if clients have no speeds.
         targets: By task, the metric to reach; tasks without a target are left out.
+        kinds: (S) of the metrics; empty if they are not known.
     """
 
     tasks: tuple[str, ...]
@@ -50,6 +52,7 @@ class Curves:
     inexact: str = ""
     virtual: Floats | None = None
     targets: Mapping[str, float] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.tasks or len(set(self.tasks)) < len(self.tasks):
@@ -69,7 +72,7 @@ class Curves:
     def load(cls, folder: str | Path) -> Curves:
         """Read a run directory with at least one round, finished or not."""
         with closing(RunStore.open(Path(folder))) as store:
-            tasks = [(number, name, better) for number, name, _, better in store.tasks()]
+            tasks = store.tasks()
             rounds = store.rows("SELECT round, fresh FROM round ORDER BY round")
             seconds = _read_virtual(store)
             aims = store.rows("SELECT name, target FROM task WHERE target IS NOT NULL")
@@ -79,18 +82,25 @@ class Curves:
             raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
         row_of = {number: row for row, (number, _) in enumerate(rounds)}
         evaluated = tuple(row_of[number] + 1 for number, fresh in rounds if fresh)
-        column_of = {number: column for column, (number, _, _) in enumerate(tasks)}
+        column_of = {number: column for column, (number, *_) in enumerate(tasks)}
         metric = np.full((len(rounds), len(tasks)), math.nan)
         clients = np.zeros(metric.shape, np.int64)
         for number, task, value, turns in rows:
             at = row_of[number], column_of[task]
             metric[at] = math.nan if value is None else value
             clients[at] = turns
-        names, better = tuple(task[1] for task in tasks), tuple(task[2] for task in tasks)
-        made = made_with(sessions(environment)[-1])
-        why = inexact(environment)
         return cls(
-            names, better, metric, clients, evaluated, outcomes, made, why, seconds, dict(aims)
+            tasks=tuple(name for _, name, _, _ in tasks),
+            better=tuple(better for *_, better in tasks),
+            metric=metric,
+            clients=clients,
+            evaluated=evaluated,
+            outcomes=outcomes,
+            made_with=made_with(sessions(environment)[-1]),
+            inexact=inexact(environment),
+            virtual=seconds,
+            targets=dict(aims),
+            kinds=tuple(kind for _, _, kind, _ in tasks),
         )
 
     @property
@@ -111,8 +121,13 @@ class Curves:
     @property
     def merit(self) -> Floats:
         """(T, S) the metric, or 1 - metric where lower is better: higher is better in all."""
-        lower = np.array([better == "lower" for better in self.better])
-        return np.where(lower, 1.0 - self.metric, self.metric)
+        return self.merit_of(self.metric)
+
+    def merit_of(self, metric: Floats) -> Floats:
+        """(..., S) values of the tasks' metrics as numbers where higher is better."""
+        kinds = self.kinds or ("",) * len(self.tasks)
+        rules = [find_merit(*of) for of in zip(kinds, self.better, strict=True)]
+        return np.stack([rule(metric[..., s]) for s, rule in enumerate(rules)], axis=-1)
 
     @property
     def worst(self) -> Floats:

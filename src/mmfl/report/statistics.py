@@ -74,12 +74,17 @@ class Variant:
     @property
     def tasks(self) -> tuple[str, ...]:
         """The names of the tasks."""
-        return next(iter(self.runs.values())).tasks
+        return self.curves.tasks
+
+    @property
+    def curves(self) -> Curves:
+        """The run of the first seed."""
+        return next(iter(self.runs.values()))
 
     @property
     def better(self) -> tuple[str, ...]:
         """Per task, whether a "higher" or a "lower" metric is better."""
-        return next(iter(self.runs.values())).better
+        return self.curves.better
 
     def values(self, quantity: Quantity) -> dict[int, float]:
         """The quantity by seed."""

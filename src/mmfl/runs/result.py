@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mmfl.fairness import merit, variance, worst
+from mmfl.fairness import variance, worst
+from mmfl.objectives import find_merit
 from mmfl.runs.auction import StoredRecruitment, read_recruitment
 from mmfl.runs.checkpoints import round_of
 from mmfl.runs.directory.lock import is_owned
@@ -151,12 +152,12 @@ class Run:
     def merits(self) -> list[float]:
         """The tasks' last metrics as numbers of which more is better, NaN where not measured.
 
-        Where lower is better, an error e counts as 1 - e.
+        Where lower is better, an error e counts as 1 - e; a perplexity p counts as 1 / p.
         """
         values = []
         for name, task in self.tasks.items():
             metric = math.nan if task["metric"] is None else task["metric"]
-            values.append(merit(metric, self.metrics[name][1]))
+            values.append(float(find_merit(*self.metrics[name])(metric)))
         return values
 
     @property

@@ -7,6 +7,7 @@ result must not depend on the number of cores.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,7 +33,13 @@ from mmfl.exchange import (
 )
 from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
 from mmfl.models import MODELS
-from mmfl.objectives import BinaryCrossEntropy, Loss, find_misfit
+from mmfl.objectives import (
+    BinaryCrossEntropy,
+    Loss,
+    find_misfit,
+    find_sums_shape,
+    read_sums,
+)
 from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
@@ -61,6 +68,7 @@ class _TaskSetup:
     kernel: Kernel
     metric: Callable[[Tensor, Tensor], Tensor]
     guess: Tensor
+    sums: tuple[int, ...] | None
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
         return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
@@ -229,22 +237,24 @@ class Trainer:
             assert rows is not None
             with self._isolate(), torch.no_grad(), seed_torch(rng):
                 setup.resident.set(weights)
-                sums = self._sums(setup, rows, split)
+                loss, metric, guess, tally = self._sums(setup, rows, split)
         except BaseException as error:
             pass_on(error)
             said = describe_error(error, setup.task.model)
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said)
             raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
-        loss, metric, guess = sums
-        return Evaluation(task, len(rows), loss, metric, client, guess)
+        return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
-    def _sums(self, setup: _TaskSetup, rows: Ints, split: Split) -> tuple[float, float, float]:
-        """Loss, metric, and the loss of a guess that has not looked at the example."""
+    def _sums(
+        self, setup: _TaskSetup, rows: Ints, split: Split
+    ) -> tuple[float, float, float, npt.NDArray[np.float64] | None]:
+        """Loss, metric, the loss of a guess that has not looked at the example, metric's sums."""
         process, size = os.getpid(), self._batch_size
         batch = setup.inputs.test if split == "test" else setup.inputs.train
         mean = setup.task.loss.mean
         loss = metric = guess = 0.0
+        tally = None if setup.sums is None else np.zeros(setup.sums)
         setup.resident.module.eval()
         for start in range(0, len(rows), size):
             x, y = batch(rows[start : start + size])
@@ -252,9 +262,12 @@ class Trainer:
             loss += float(mean(outputs, y)) * len(y)
             guess += setup.blind_loss(outputs, y) * len(y)
             values = setup.metric(outputs, y)
-            metric += float(values.sum()) if values.ndim else float(values) * len(y)
+            if tally is not None:
+                tally += read_sums(values, tally.shape, setup.task.metric)
+            else:
+                metric += float(values.sum()) if values.ndim else float(values) * len(y)
             end_fork(process)  # before the next batch, in which it would fork again
-        return loss, metric, guess
+        return loss, metric if tally is None else math.nan, guess, tally
 
     def _setup(self, name: str) -> _TaskSetup:
         if name not in self._setups:
@@ -278,11 +291,13 @@ class Trainer:
                 inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)
+                sums = find_sums_shape(task.metric, data)
         except MmflError as error:
             raise EngineError(f"task {name!r}: {error}") from error.__cause__
         precision = self._precision
         made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
-        return _TaskSetup(task, data, inputs, resident, made, metric, _guess(data, task.loss))
+        guess = _guess(data, task.loss)
+        return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
 
     def _try_out(self, setup: _TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""

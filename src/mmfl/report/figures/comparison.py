@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.fairness import merit
 from mmfl.report.figures.page import (
     add_key,
     fits,
@@ -89,7 +88,9 @@ def _describe(variants: Sequence[Variant], metric: str, others: int) -> list[tup
     S, plain = len(first.tasks), set(first.better) == {"higher"}
     counts = sorted({len(variant.seeds) for variant in variants})
     seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
-    what = metric if plain else "merit (1 - metric where lower is better)"
+    rule = "1 - metric where lower is better"
+    rule += ", 1 / metric if that is perplexity" if "perplexity" in first.curves.kinds else ""
+    what = metric if plain else f"merit ({rule})"
     whose = "whichever model is worst in that round" if S > 1 else first.tasks[0]
     how = f"Line: mean of {seeds} seeds. Band: from the lowest to the highest."
     bold = ", in bold for the worst" if S > 1 else ""
@@ -154,7 +155,7 @@ class _Bars:
         first, self._variants = variants[0], variants
         finals = np.array([[spread(v.values(of_task(v, task)).values()).mean for task in v.tasks]
                            for v in variants])  # fmt: skip
-        merits = np.array([list(map(merit, row, first.better)) for row in finals])
+        merits = first.curves.merit_of(finals)
         turns = np.array([sum(run.turns for run in v.runs.values()) for v in variants])
         shown = np.arange(len(first.tasks))
         if len(shown) > len(PALE):
