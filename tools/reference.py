@@ -156,8 +156,8 @@ def _type(rule: Schema, known: Schema) -> str:
     if "$ref" in rule:
         return "table"
     if "prefixItems" in rule:
-        items = dict.fromkeys(_type(item, known) for item in rule["prefixItems"])
-        return f"list of {len(rule['prefixItems'])}: {', '.join(items)}"
+        kinds = dict.fromkeys(_type(item, known) for item in rule["prefixItems"])
+        return f"list of {len(rule['prefixItems'])}: {', '.join(kinds)}"
     if rule.get("type") == "array":
         items = _type(rule.get("items", {}), known)
         return "tables" if items == "table" else f"list of: {items}"
