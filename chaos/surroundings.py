@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -139,7 +139,10 @@ class Box:
         self._fresh()
         before = self._list_outside()
         ended = self._run(case.command, case.surroundings)
-        changed = self._list_outside() ^ before
+        after = self._list_outside()
+        changed = _without_matplotlib(before, before | after) ^ _without_matplotlib(
+            after, before | after
+        )
         self._make_accessible()
         broken = [*_complaints(case, ended)]
         broken += [f"touched {name}" for name, _ in sorted(changed)]
@@ -247,7 +250,18 @@ class Box:
         found |= {(str(path), None) for path in HOUSE.glob("*")}
         if self._alone:
             found |= {(str(path), None) for path in Path("/tmp").glob("mmfl-*")}
-        return {(name, about) for name, about in found if "matplotlib" not in name}
+        return found
+
+
+def _without_matplotlib(
+    found: set[tuple[str, Any]], all_: set[tuple[str, Any]]
+) -> set[tuple[str, Any]]:
+    """Without the folders that matplotlib keeps its fonts and settings in, and their parents."""
+    own = [name for name, _ in all_ if "matplotlib" in name]
+    above = {str(parent) for name in own for parent in PurePath(name).parents}
+    return {
+        (name, about) for name, about in found if name not in above and "matplotlib" not in name
+    }
 
 
 def _main(words: list[str]) -> NoReturn:
@@ -367,7 +381,7 @@ def main() -> None:
             *("mmfl", "numpy", "torch"),
         ),
         "seed": given.seed,
-        "cases": given.count,
+        "cases": commands.total(),
         "promises broken": len(failures),
         "minutes": round((time.monotonic() - begin) / 60, 1),
         "exit codes": dict(codes.most_common()),
