@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NoReturn
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -45,7 +45,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 from benchmarks.harness import HOUSE, arguments, machine, save
 from chaos.calls.run import warm_up
 from chaos.calls.scenarios import EXPERIMENT, alive_in_session, fingerprints
-from chaos.sandbox import list_files
+from chaos.sandbox import list_files, without_matplotlib
 from chaos.surrounding_choices import ROOT, Surroundings, draw_surroundings, enter, make_places
 
 __all__ = ["COMMANDS", "Box", "Case", "draw_case"]
@@ -140,7 +140,7 @@ class Box:
         before = self._list_outside()
         ended = self._run(case.command, case.surroundings)
         after = self._list_outside()
-        changed = _without_matplotlib(before, before | after) ^ _without_matplotlib(
+        changed = without_matplotlib(before, before | after) ^ without_matplotlib(
             after, before | after
         )
         self._make_accessible()
@@ -251,17 +251,6 @@ class Box:
         if self._alone:
             found |= {(str(path), None) for path in Path("/tmp").glob("mmfl-*")}
         return found
-
-
-def _without_matplotlib(
-    found: set[tuple[str, Any]], all_: set[tuple[str, Any]]
-) -> set[tuple[str, Any]]:
-    """Without the folders that matplotlib keeps its fonts and settings in, and their parents."""
-    own = [name for name, _ in all_ if "matplotlib" in name]
-    above = {str(parent) for name in own for parent in PurePath(name).parents}
-    return {
-        (name, about) for name, about in found if name not in above and "matplotlib" not in name
-    }
 
 
 def _main(words: list[str]) -> NoReturn:
