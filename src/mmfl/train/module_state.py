@@ -36,7 +36,7 @@ class ModuleState:
 
     def __init__(self, module: nn.Module, weights: Iterable[Tensor]) -> None:
         self._seen: dict[int, Any] = {id(tensor): tensor for tensor in weights}
-        self._actions: list[Callable[[], None]] = [
+        self._actions: list[Callable[[], object]] = [
             partial(tensor.requires_grad_, tensor.requires_grad) for tensor in self._seen.values()
         ]
         waiting: list[Any] = [module]
@@ -54,7 +54,7 @@ class ModuleState:
             action()
 
 
-def _inspect(value: Any) -> tuple[Callable[[], None] | None, Iterable[Any]]:
+def _inspect(value: Any) -> tuple[Callable[[], object] | None, Iterable[Any]]:
     """What puts a value back, and the values in it."""
     match value:
         case None | bool() | int() | float() | complex() | str() | bytes() | type():
@@ -85,7 +85,7 @@ def _inspect(value: Any) -> tuple[Callable[[], None] | None, Iterable[Any]]:
     return None, ()
 
 
-def _for_tensor(tensor: Tensor) -> Callable[[], None] | None:
+def _for_tensor(tensor: Tensor) -> Callable[[], object] | None:
     if tensor.grad_fn is not None or tensor.is_inference() or tensor.is_meta:
         return None
     return partial(_put_tensor, tensor, tensor.detach().clone())
