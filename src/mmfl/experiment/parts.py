@@ -44,7 +44,7 @@ from mmfl.data import (
 from mmfl.errors import DataError
 from mmfl.exchange import LocalWork
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Schedule, compute_rate
-from mmfl.models import MODELS, Mlp, Model
+from mmfl.models import MODELS, Logistic, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
 from mmfl.system.files import hash_input
 from mmfl.system.user_code import guard_part
@@ -325,8 +325,10 @@ def _hash(path: str) -> str:
 
 def fits_batched(task: Task, precision: str) -> bool:
     """Whether the kernel "batched" can train a task: layers and loss are what it was made for."""
-    plain = isinstance(task.model, Mlp) and not task.model.dropout and not task.augment
-    return plain and isinstance(task.loss, CrossEntropy) and precision == "float32"
+    model = task.model
+    dense = isinstance(model, Logistic) or (isinstance(model, Mlp) and not model.dropout)
+    plain = dense and not task.augment and precision == "float32"
+    return plain and isinstance(task.loss, CrossEntropy)
 
 
 def kernel_of(task: Task, precision: str) -> Literal["fast", "batched"]:

@@ -300,14 +300,25 @@ class Trainer:
         guess = _guess(data, task.loss)
         return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
 
+    def _refuse_tokens(self, setup: _TaskSetup) -> None:
+        """Refuse whole numbers as examples of a built-in model that cannot embed them."""
+        model, data = setup.task.model, setup.data
+        if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
+            return
+        rule = "which only models of sequences (gru, lstm, transformer, cnn1d) and your own"
+        if getattr(model, "takes_tokens", False):
+            if data.vocabulary is not None:
+                return
+            rule = "but some are negative, which only your own model"
+        raise EngineError(
+            f"task {setup.task.name!r}: its examples are whole numbers, {rule} (with an embedding) "
+            "can take; give them as float32 or as bytes"
+        )
+
     def _try_out(self, setup: _TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
         name, data = setup.task.name, setup.data
-        if data.x_train.dtype == np.int64 and MODELS.kind_of(setup.task.model) in MODELS.table:
-            raise EngineError(
-                f"task {name!r}: its examples are whole numbers, which only your own model "
-                "(with an embedding) can take; give them as float32 or as bytes"
-            )
+        self._refuse_tokens(setup)
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss
