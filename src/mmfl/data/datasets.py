@@ -250,6 +250,9 @@ DATASETS = Family(
 
 def _hint(path: Path) -> str:
     """What helps with a file that is not called npz."""
+    kind = {".csv": "csv", ".tsv": "csv"}.get(path.suffix.lower())
+    if kind is not None:
+        return f'; use kind = "{kind}"'
     return "" if path.suffix.lower() == ".npz" else f"; {_OTHER_FILES}"
 
 
