@@ -17,10 +17,11 @@ from mmfl.faults import MISBEHAVIOURS, SPEEDS
 from mmfl.market.bids_io import DISTRIBUTIONS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS, SCORES
+from mmfl.optimizers import OPTIMIZERS
 
 FAMILIES = [
     AGGREGATORS, ALLOCATORS, DATASETS, DISTRIBUTIONS, ENGINES, LOSSES, METRICS, MISBEHAVIOURS,
-    MODELS, NORMALIZATIONS, PARTITIONS, SCHEDULES, SCORES, SPEEDS,
+    MODELS, NORMALIZATIONS, OPTIMIZERS, PARTITIONS, SCHEDULES, SCORES, SPEEDS,
 ]  # fmt: skip
 NEEDED = {
     "named": {"name": "x"},

@@ -40,12 +40,14 @@ from mmfl.objectives import (
     find_sums_shape,
     read_sums,
 )
+from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs, supports_channels_last
 from mmfl.train.kernels import kernel
+from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
@@ -92,6 +94,7 @@ class Trainer:
         arrays: From task to its data.
         federation: Who holds what.
         kernels: From task to how its training is computed.
+        optimizers: From task to its optimizer.
         seed: Of models' first weights, and of what evaluations draw.
         precision: In which models compute.
         batch_size: Of evaluations.
@@ -106,13 +109,14 @@ class Trainer:
         federation: SimulatedFederation,
         *,
         kernels: Mapping[str, KernelName],
+        optimizers: Mapping[str, Optimizer],
         seed: int,
         precision: str,
         batch_size: int,
         settled: bool = False,
     ) -> None:
         self._tasks = {task.name: task for task in tasks}
-        self._kernels = kernels
+        self._kernels, self._optimizers = kernels, optimizers
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self._isolate: Callable[[], AbstractContextManager[None]]
         self._isolate = nullcontext if settled else isolate_torch
@@ -130,6 +134,7 @@ class Trainer:
             arrays,
             simulate(experiment, arrays),
             kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
+            optimizers={t.name: experiment.training(t.name).optimizer for t in experiment.tasks},
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
@@ -294,8 +299,11 @@ class Trainer:
                 sums = find_sums_shape(task.metric, data)
         except MmflError as error:
             raise EngineError(f"task {name!r}: {error}") from error.__cause__
-        precision = self._precision
-        made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
+        optimizer, precision = self._optimizers[name], self._precision
+        with _guard(name, "its optimizer cannot be used", optimizer):
+            try_optimizer(optimizer, module.parameters())
+        computes = self._kernels[name]
+        made = kernel(computes, task, resident, inputs, precision=precision, optimizer=optimizer)
         guess = _guess(data, task.loss)
         return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
 
