@@ -25,6 +25,7 @@ FAMILIES = [
 ]  # fmt: skip
 NEEDED = {
     "named": {"name": "x"},
+    "csv": {"path": "x.csv"},
     "npz": {"path": "x.npz"},
     "reduced": {"name": "x", "shrink": 2, "test": 5},
     "in_memory": {"hash": "ab" * 32},
