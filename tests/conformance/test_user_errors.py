@@ -81,7 +81,7 @@ def make(part: str, *sets: str, engine: str = 'kind = "inline"') -> Experiment:
 def check(sentence: str, start: str, error: str) -> None:
     said = error if error != "MemoryError" else "out of memory"
     assert sentence.startswith(start)
-    assert re.search(rf": {said}\b.* \(failing\.py, line \d+\)$", sentence), sentence
+    assert re.search(rf": {said}\b.* \(failing\.py, line \d+, in .*: .*\)$", sentence), sentence
 
 
 def test_no_family_is_forgotten():
