@@ -10,6 +10,7 @@ are the docstrings. `tests/docs/test_docs_reference.py` checks that the committe
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import textwrap
@@ -147,7 +148,7 @@ def _type(rule: Schema, known: Schema) -> str:
     if _kinds(rule):
         return "tables with kinds" if "additionalProperties" in rule else "one of the kinds below"
     if "enum" in rule:
-        return " or ".join(f'`"{value}"`' for value in rule["enum"])
+        return " or ".join(f"`{json.dumps(value)}`" for value in rule["enum"])
     if "const" in rule:
         return f'`"{rule["const"]}"`'
     if "anyOf" in rule:

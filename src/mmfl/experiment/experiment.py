@@ -169,7 +169,7 @@ class Experiment:
         Files are read when this is first asked for.
         """
         without = () if self.plans_ahead else ("rounds",)
-        own, files = hash_table(decisive_table(self, *without)), self.files()
+        own, files = hash_table(decisive_table(self, *without)), self.hash_files()
         text = own + json.dumps(files, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest() if files else own
 
@@ -197,6 +197,10 @@ class Experiment:
         """
         found = {} if self.recruitment is None else self.recruitment.files()
         return found | {key: hash_ for task in self.tasks for key, hash_ in task.files().items()}
+
+    def hash_files(self) -> dict[str, str]:
+        """The same as `files`, but `InputError` for a file that cannot be read twice."""
+        return {key: found or self.file_hash(key) for key, found in self.files().items()}
 
     def file_hash(self, key: str) -> str:
         """SHA-256 of one of these files; `InputError` if it cannot be read, which says why."""

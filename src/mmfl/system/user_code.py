@@ -34,6 +34,7 @@ __all__ = [
     "guard_own",
     "guard_part",
     "is_own",
+    "is_users_class",
     "pass_on",
     "warn_user",
 ]
@@ -122,6 +123,16 @@ def is_own(part: object) -> bool:
     """Whether a part is the user's: its class, or the function that a built-in class calls."""
     ours = type(part).__module__.partition(".")[0] == "mmfl"
     return not ours or getattr(part, "function", None) is not None
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether the user wrote a class: it is not of a library, nor of Python itself."""
+    module = kind.__module__
+    root = module.partition(".")[0]
+    if root in _OURS or root in sys.stdlib_module_names or root == "builtins":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not any(part in file for part in _PACKAGES)
 
 
 def describe_part(part: object) -> str:

@@ -45,8 +45,9 @@ from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
-from mmfl.train.inputs import Inputs, supports_channels_last
+from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
+from mmfl.train.layers import supports_channels_last
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
@@ -292,9 +293,9 @@ class Trainer:
         with _guard(name, "its model cannot be built", task.model):
             with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
+            last = supports_channels_last(module)
             resident = Resident(module)
         try:
-            last = supports_channels_last(module)
             with guard_part("normalization", task.normalize):
                 inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
             with guard_part("metric", task.metric):
@@ -323,6 +324,7 @@ class Trainer:
                 x, y = setup.inputs.train(rows, rng=stream(0, "try"))
             with _guard(name, "its model does not run", model):
                 outputs = setup.outputs(x, y, "float32")
+                setup.resident.check()
         shape = (len(rows), *y.shape[1:])
         if data.classes is not None:
             shape = (len(rows), data.classes, *y.shape[1:])
