@@ -118,7 +118,7 @@ def test_it_is_the_same_sentence_with_workers(part, error, monkeypatch):
     assert first == second
     assert found[0].__cause__ is failing.ERRORS[error]
     if not isinstance(found[1].__cause__, type(failing.ERRORS[error])):  # it was in a worker
-        assert "/failing.py\", line" in str(found[1].__cause__)
+        assert '/failing.py", line' in str(found[1].__cause__)
         assert error in str(found[1].__cause__).splitlines()[-2]
 
 
@@ -133,7 +133,7 @@ def test_a_turn_that_fails_is_the_same_failure_with_workers(error, monkeypatch):
         ((_, record),) = mmfl.rounds(experiment)
         found.append([(f.address.client, f.reason, f.detail) for f in record.failures])
         for failure in record.failures:
-            assert "/failing.py\", line" in failure.trace
+            assert '/failing.py", line' in failure.trace
             assert error in failure.trace.splitlines()[-1]
     assert found[0] == found[1]
     reasons = {(reason, detail) for _, reason, detail in found[0]}

@@ -27,6 +27,7 @@ __all__ = [
     "format_traceback",
     "hand_over",
     "is_handed",
+    "is_installed",
     "is_library_code",
     "is_users",
     "make_cause",
@@ -166,14 +167,15 @@ def is_users(frame: FrameType, packages: Collection[str] = ()) -> bool:
         return True
     if name == "__main__":  # an mmfl program, such as python -m mmfl.engines.worker
         name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
-    return not is_library_code(file, name) and not _is_installed(file)
+    return not is_library_code(file, name) and not is_installed(file)
 
 
 def is_library_code(file: str, module: str) -> bool:
     """Whether a module is one of mmfl, of what it needs, or of Python itself."""
-    python = file.startswith(("<frozen", *_STDLIB)) and not _is_installed(file)
+    python = file.startswith(("<frozen", *_STDLIB)) and not is_installed(file)
     return python or module.partition(".")[0] in _OURS
 
 
-def _is_installed(file: str) -> bool:
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package."""
     return any(part in file for part in _PACKAGES)

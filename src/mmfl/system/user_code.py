@@ -24,7 +24,14 @@ from typing import Any
 from mmfl.errors import EngineError, MmflError, MmflWarning, shorten, text_of
 from mmfl.system.definitions import find_definition
 from mmfl.system.memory import describe_shortage
-from mmfl.system.tracebacks import find_frames, is_handed, is_users, walk
+from mmfl.system.tracebacks import (
+    find_frames,
+    is_handed,
+    is_installed,
+    is_library_code,
+    is_users,
+    walk,
+)
 
 __all__ = [
     "Guard",
@@ -128,11 +135,10 @@ def is_own(part: object) -> bool:
 def is_users_class(kind: type) -> bool:
     """Whether the user wrote a class: it is not of a library, nor of Python itself."""
     module = kind.__module__
-    root = module.partition(".")[0]
-    if root in _OURS or root in sys.stdlib_module_names or root == "builtins":
+    if module.partition(".")[0] in {*sys.stdlib_module_names, "builtins"}:
         return False
     file = getattr(sys.modules.get(module), "__file__", None) or ""
-    return not any(part in file for part in _PACKAGES)
+    return not is_library_code(file, module) and not is_installed(file)
 
 
 def describe_part(part: object) -> str:
