@@ -22,6 +22,7 @@ from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_pat
 from mmfl.config.in_memory import is_in_memory, keep
 from mmfl.config.messages import (
     Mistake,
+    find_cause,
     find_mistakes,
     problem,
     problems,
@@ -230,7 +231,8 @@ def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
         pass_on(error)
         if cls.__module__.partition(".")[0] == "mmfl":
             raise
-        raise problem(f"{kind!r} cannot be created: {describe_error(error)}", "kind") from error
+        said = f"{kind!r} cannot be created: {describe_error(error)}"
+        raise problem(said, "kind", cause=error) from error
 
 
 def _check_settings(made: Any, kind: str) -> None:
@@ -276,7 +278,7 @@ def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
         if not mistakes:  # else it may fail because of them
             raise
     if mistakes:
-        raise problems([Mistake(rule, ()) for rule, _ in mistakes] if bare else mistakes)
+        raise problems([mistake._replace(where=()) for mistake in mistakes] if bare else mistakes)
     return made
 
 
@@ -285,7 +287,8 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
     try:
         return TypeAdapter(cls).validate_python(dict(data))
     except ValidationError as error:
-        raise ConfigError(sentence(error, cls), sentences(error, cls)) from None
+        cause = find_cause(error, cls)
+        raise ConfigError(sentence(error, cls), sentences(error, cls)) from cause
 
 
 def dump(value: Any) -> Any:

@@ -175,7 +175,8 @@ class ClientFailure:
     """A failed turn: recorded, never fatal.
 
     `partial` is here for the same purpose as in `ClientUpdate`: a chunk may end with a failure.
-    `turn` is False if the client failed to evaluate a model, not to train it.
+    `turn` is False if the client failed to evaluate a model, not to train it. `trace` is the whole
+    traceback, if the model raised; it is not stored.
     """
 
     address: Address
@@ -183,6 +184,7 @@ class ClientFailure:
     detail: str = ""
     partial: PartialSum | None = None
     turn: bool = True
+    trace: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +213,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFailure:
-    """A client that could not evaluate a model on its own shard."""
+    """A client that could not evaluate a model on its own shard; `trace` as in `ClientFailure`."""
 
     task: str
     client: int
     reason: str
     detail: str = ""
+    trace: str = field(default="", repr=False, compare=False)

@@ -315,7 +315,7 @@ class Experiment:
             in_file = error.mistakes
             if changes:
                 in_file = _find_mistakes(text, allow_imports=allow_imports)
-            raise _name_sources(error.mistakes, in_file, str(path)) from None
+            raise _name_sources(error.mistakes, in_file, str(path)) from error.__cause__
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -336,7 +336,7 @@ def _find_metric(task: Task) -> Metric:
         metric: Metric = METRICS.parse(kind)
     except PydanticCustomError as error:
         said = f"its loss {describe_part(task.loss)} names a metric that cannot be used"
-        raise ConfigError(f"task {task.name!r}: {said}: {text_of(error)}") from None
+        raise ConfigError(f"task {task.name!r}: {said}: {text_of(error)}") from error.__cause__
     return metric
 
 

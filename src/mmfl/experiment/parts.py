@@ -234,7 +234,7 @@ def _take_data(task: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return rest | {"dataset": keep_data(task["data"], f"the data of task {name!r}")}
     except DataError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from error.__cause__
 
 
 def _hash(path: str) -> str:

@@ -43,6 +43,7 @@ from mmfl.objectives import (
 from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
+from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs
@@ -72,6 +73,11 @@ class _TaskSetup:
     metric: Callable[[Tensor, Tensor], Tensor]
     guess: Tensor
     sums: tuple[int, ...] | None
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What a turn calls that may be the user's."""
+        return self.task.model, self.task.loss, self.task.metric, self.task.augment
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
         return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
@@ -186,7 +192,8 @@ class Trainer:
         try:
             setup = self._setup(jobs[0].address.task)
         except MmflError as error:
-            yield from (ClientFailure(job.address, "raised", str(error)) for job in jobs)
+            said, trace = str(error), format_cause(error)
+            yield from (ClientFailure(job.address, "raised", said, trace=trace) for job in jobs)
             return
         step = setup.kernel.together
         for start in range(0, len(jobs), step):
@@ -219,8 +226,9 @@ class Trainer:
         except BaseException as error:  # a model may raise anything
             pass_on(error)
             if len(jobs) == 1:
-                said = describe_error(error, setup.task.model) + _hint(error)
-                yield ClientFailure(jobs[0].address, "raised", said)
+                said = describe_error(error, *setup.parts) + _hint(error)
+                trace = format_traceback(error)
+                yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
             for job in jobs[done:]:
                 yield from self._some(setup, [job], weights, out)
@@ -246,9 +254,9 @@ class Trainer:
                 loss, metric, guess, tally = self._sums(setup, rows, split)
         except BaseException as error:
             pass_on(error)
-            said = describe_error(error, setup.task.model)
+            said = describe_error(error, *setup.parts)
             if client is not None:
-                return EvaluationFailure(task, client, "raised", said)
+                return EvaluationFailure(task, client, "raised", said, format_traceback(error))
             raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
