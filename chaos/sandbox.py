@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 from chaos.child import live
 from chaos.input_files import make_input_files
@@ -168,3 +169,14 @@ def list_files(folder: Path) -> set[tuple[str, tuple[int, int]]]:
             time_ = 0 if name in folders else about.st_mtime_ns
             found.add((os.path.relpath(path, folder), (about.st_size, time_)))
     return found
+
+
+def without_matplotlib(
+    found: set[tuple[str, Any]], all_: set[tuple[str, Any]]
+) -> set[tuple[str, Any]]:
+    """Without the folders that matplotlib keeps its fonts and settings in, and their parents."""
+    own = [name for name, _ in all_ if "matplotlib" in name]
+    above = {str(parent) for name in own for parent in PurePath(name).parents}
+    return {
+        (name, about) for name, about in found if name not in above and "matplotlib" not in name
+    }

@@ -45,7 +45,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 from benchmarks.harness import HOUSE, arguments, machine, save
 from chaos.calls.run import warm_up
 from chaos.calls.scenarios import EXPERIMENT, alive_in_session, fingerprints
-from chaos.sandbox import list_files
+from chaos.sandbox import list_files, without_matplotlib
 from chaos.surrounding_choices import ROOT, Surroundings, draw_surroundings, enter, make_places
 
 __all__ = ["COMMANDS", "Box", "Case", "draw_case"]
@@ -139,7 +139,10 @@ class Box:
         self._fresh()
         before = self._list_outside()
         ended = self._run(case.command, case.surroundings)
-        changed = self._list_outside() ^ before
+        after = self._list_outside()
+        changed = without_matplotlib(before, before | after) ^ without_matplotlib(
+            after, before | after
+        )
         self._make_accessible()
         broken = [*_complaints(case, ended)]
         broken += [f"touched {name}" for name, _ in sorted(changed)]
@@ -247,7 +250,7 @@ class Box:
         found |= {(str(path), None) for path in HOUSE.glob("*")}
         if self._alone:
             found |= {(str(path), None) for path in Path("/tmp").glob("mmfl-*")}
-        return {(name, about) for name, about in found if "matplotlib" not in name}
+        return found
 
 
 def _main(words: list[str]) -> NoReturn:
@@ -367,7 +370,7 @@ def main() -> None:
             *("mmfl", "numpy", "torch"),
         ),
         "seed": given.seed,
-        "cases": given.count,
+        "cases": commands.total(),
         "promises broken": len(failures),
         "minutes": round((time.monotonic() - begin) / 60, 1),
         "exit codes": dict(codes.most_common()),

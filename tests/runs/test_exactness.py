@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -147,6 +148,38 @@ def test_an_experiment_that_names_no_file_has_the_lineage_that_it_had(small, oft
     assert set(often.files()) == set(CHANGES)
     plain = replace(small, tasks=(replace(small.tasks[0], warm_start="none"), small.tasks[1]))
     assert plain.files() == {"tasks.dense.warm_start": ""}  # whoever reads it says what is wrong
+
+
+def test_a_file_that_cannot_be_read_once_is_stored_with_its_hash(often, monkeypatch):
+    fail = iter([True])
+
+    def hash_once(path: str) -> str:
+        if next(fail, False):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return hash_input(path)
+
+    monkeypatch.setattr("mmfl.experiment.parts.hash_input", hash_once)
+    run = mmfl.run(often, "run")
+    wanted = {
+        "tasks.dense.partition.path": "who.npy",
+        "tasks.image.warm_start": "first.safetensors",
+    }
+    assert {name: run.data[name] for name in wanted} == {
+        name: hash_input(path) for name, path in wanted.items()
+    }
+    assert {part.verdict for part in verify("run").parts} == {"ok"}
+
+
+def test_a_file_that_cannot_be_hashed_ends_the_run_with_its_name(often, monkeypatch):
+    def fail(path: str) -> str:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr("mmfl.experiment.parts.hash_input", fail)
+    monkeypatch.setattr("mmfl.experiment.experiment.hash_input", fail)
+    said = one_line(InputError, lambda: mmfl.run(often, "run"))
+    assert said.startswith("tasks.")
+    assert "Input/output error" in said
+    assert not Path("run/run.sqlite").exists()
 
 
 def test_an_engine_that_stays_takes_the_partition_as_it_is_now(often):

@@ -10,10 +10,8 @@ from mmfl.data.datasets import (
     Npz,
     Reduced,
     Synthetic,
-    data_folder,
-    default_folder,
-    wanted_folder,
 )
+from mmfl.data.folders import data_folder, default_folder, wanted_folder
 from mmfl.data.in_memory import InMemory, keep_data
 from mmfl.data.partition import (
     PARTITIONS,
@@ -31,6 +29,7 @@ from mmfl.data.partition import (
     holders,
 )
 from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
+from mmfl.data.table_files import CsvFile
 
 __all__ = [
     "DATASETS",
@@ -42,6 +41,7 @@ __all__ = [
     "AutoPartition",
     "ByFunction",
     "ByGroup",
+    "CsvFile",
     "Cut",
     "Dataset",
     "Dirichlet",

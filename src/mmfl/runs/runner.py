@@ -178,7 +178,7 @@ class StoredRounds(Rounds):
         while True:
             try:
                 with ready.hold() as engine:
-                    data, numerics = engine.data() | experiment.files(), engine.numerics()
+                    data, numerics = engine.data() | experiment.hash_files(), engine.numerics()
                 return RunStore.create(self.folder, experiment, data, numerics)
             except FolderTakenError:
                 if resume and is_marked(self.folder):  # it was not when we looked for a run
