@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-
 import pytest
 
 import mmfl
