@@ -162,6 +162,10 @@ class Trainer:
             self._try_out(setup)
         return Params(setup.resident.layout, first)
 
+    def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
+        """The shape of a batch of these training examples, as the model sees it."""
+        return tuple(self._setup(task).inputs.train(rows)[0].shape)
+
     def weigh(self, name: str) -> ModelSize | None:
         """How large a task's model will be; None if only building it can tell."""
         task = self._tasks[name]
