@@ -21,7 +21,7 @@ from mmfl.exchange import ClientFailure, ClientUpdate, Job, Params
 from mmfl.faults import Fault, Faults, Injection
 from mmfl.loop.state import State
 from mmfl.system import calls
-from mmfl.system.user_code import hand_over
+from mmfl.system.tracebacks import hand_over
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
@@ -119,7 +119,8 @@ class Gate:
         trusted = self._merge and self._engine.merges  # checked where it was formed
         if isinstance(result, ClientFailure):
             partial = result.partial if trusted else None
-            return ClientFailure(address, str(result.reason), str(result.detail), partial)
+            words = str(result.reason), str(result.detail)
+            return ClientFailure(address, *words, partial, trace=str(result.trace))
         packed = isinstance(result, ClientUpdate) and isinstance(result.delta, Params | None)
         if trusted and packed and result.address == address:
             return result
