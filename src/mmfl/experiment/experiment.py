@@ -202,15 +202,10 @@ class Experiment:
         return found | {key: hash_ for task in self.tasks for key, hash_ in task.files().items()}
 
     def hash_files(self, needed: Container[str] | None = None) -> dict[str, str]:
-        """The same as `files`, but `InputError` for a file that cannot be read twice.
-
-        Args:
-            needed: The keys of the files that must be read; by default all.
-        """
-        return {
-            key: found or (self.file_hash(key) if needed is None or key in needed else "")
-            for key, found in self.files().items()
-        }
+        """`files`, but `InputError` for one (by default any) that is needed and cannot be read."""
+        hashes = self.files()
+        again = [key for key in hashes if not hashes[key] and (needed is None or key in needed)]
+        return hashes | {key: self.file_hash(key) for key in again}
 
     def file_hash(self, key: str) -> str:
         """SHA-256 of one of these files; `InputError` if it cannot be read, which says why."""
