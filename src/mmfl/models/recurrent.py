@@ -20,7 +20,7 @@ class Recurrent(nn.Module):
     """Recurrent layers, dense."""
 
     def __init__(
-        self, kind: type[nn.RNNBase], model: Gru | Lstm, sequence: Sequence, outputs: int
+        self, kind: type[nn.GRU | nn.LSTM], model: Gru | Lstm, sequence: Sequence, outputs: int
     ) -> None:
         super().__init__()
         self.each, self.width = sequence.each, model.width
