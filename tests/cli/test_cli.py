@@ -246,9 +246,10 @@ def test_what_a_client_said_is_shown_as_it_is(call, config, tmp_path):
     loud = ("--allow-imports", "--set", "tasks.dense.model.kind=loud:Loud", "--set", "rounds=1")
     code, out, err = call("run", config, *loud)
     assert code == 1
-    assert one_sentence(err).endswith(f"raised: ValueError: {said} (loud.py, line 13)")
-    assert f"raised: ValueError: {said} (loud.py, line 13)\n" in out
-    assert f"raised: ValueError: {said} (loud.py, line 13)\n" in call("status", "runs/fair")[1]
+    where = f"loud.py, line 13, in Net.forward: raise ValueError({said!r})"
+    assert one_sentence(err).endswith(f"raised: ValueError: {said} ({where})")
+    assert f"raised: ValueError: {said} ({where})\n" in out
+    assert f"raised: ValueError: {said} ({where})\n" in call("status", "runs/fair")[1]
 
 
 def test_modules_beside_the_experiment_are_found_when_imports_are_allowed(config, tmp_path):

@@ -17,9 +17,11 @@ def arrays(request, tmp_path):
     x = np.arange(80, dtype=np.uint8).reshape(20, 2, 2)
     y = np.arange(20) % 3
     np.savez(tmp_path / "x.npz", x_train=x, y_train=y, x_test=x[:5], y_test=y[:5])
+    (tmp_path / "x.csv").write_text("a,y\n" + "".join(f"{k},{k % 3}\n" for k in range(20)))
     name = {"name": "x"}
     kept = keep_data((x, y, x[:5], y[:5]), "data")
     needed = {
+        "csv": {"path": "x.csv", "test": "x.csv"},
         "in_memory": {"hash": kept.hash},
         "named": name,
         "npz": {"path": "x.npz"},

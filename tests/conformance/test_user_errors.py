@@ -81,7 +81,7 @@ def make(part: str, *sets: str, engine: str = 'kind = "inline"') -> Experiment:
 def check(sentence: str, start: str, error: str) -> None:
     said = error if error != "MemoryError" else "out of memory"
     assert sentence.startswith(start)
-    assert re.search(rf": {said}\b.* \(failing\.py, line \d+\)$", sentence), sentence
+    assert re.search(rf": {said}\b.* \(failing\.py, line \d+, in .*: .*\)$", sentence), sentence
 
 
 def test_no_family_is_forgotten():
@@ -108,12 +108,18 @@ def test_whatever_a_part_raises_is_one_sentence(part, error, monkeypatch):
 @pytest.mark.parametrize("part", ["lazy metric", "lazy pooled metric", "normalization"])
 def test_it_is_the_same_sentence_with_workers(part, error, monkeypatch):
     monkeypatch.setenv("FAILS", error)
-    first, second = (
-        one_line(MmflError, lambda e=engine: list(mmfl.rounds(make(part, engine=e))))
-        for engine in ('kind = "inline"', 'kind = "local"\nworkers = 1')
-    )
+    found = []
+    for engine in ('kind = "inline"', 'kind = "local"\nworkers = 1'):
+        with pytest.raises(MmflError) as caught:
+            list(mmfl.rounds(make(part, engine=engine)))
+        found.append(caught.value)
+    first, second = map(str, found)
     check(first, PARTS[part][2], error)
     assert first == second
+    assert found[0].__cause__ is failing.ERRORS[error]
+    if not isinstance(found[1].__cause__, type(failing.ERRORS[error])):  # it was in a worker
+        assert '/failing.py", line' in str(found[1].__cause__)
+        assert error in str(found[1].__cause__).splitlines()[-2]
 
 
 @pytest.mark.parametrize("error", _FEW)
@@ -126,6 +132,9 @@ def test_a_turn_that_fails_is_the_same_failure_with_workers(error, monkeypatch):
         experiment = replace(experiment, tasks=(own, experiment.tasks[1]))
         ((_, record),) = mmfl.rounds(experiment)
         found.append([(f.address.client, f.reason, f.detail) for f in record.failures])
+        for failure in record.failures:
+            assert '/failing.py", line' in failure.trace
+            assert error in failure.trace.splitlines()[-1]
     assert found[0] == found[1]
     reasons = {(reason, detail) for _, reason, detail in found[0]}
     assert len(reasons) == 1

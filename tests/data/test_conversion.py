@@ -170,10 +170,10 @@ def test_a_column_called_target_needs_no_name():
 @pytest.mark.parametrize(
     ("change", "arguments", "words"),
     [
-        ({}, {}, "say which column of the table is the target"),
+        ({}, {}, "say which column is the target"),
         ({}, {"target": "il"}, "no column 'il'; did you mean 'ill'?"),
         ({}, {"target": "ill", "client": "wards"}, "no column 'wards'"),
-        ({}, {"target": "ill"}, "column 'ward' holds 'w0', not numbers"),
+        ({"when": pandas.Timestamp(0)}, {"target": "ill", "client": "ward"}, "holds dates"),
         (
             {"age": np.nan},
             {"target": "ill", "client": "ward"},

@@ -92,7 +92,7 @@ def test_a_model_that_keeps_a_tensor_it_made_in_an_evaluation_can_be_trained(odd
 def test_a_model_that_exits_costs_the_client_its_turn(odd, engine):
     [(_, first), _] = list(mmfl.rounds(replace(odd("exits"), engine=engine)))
     assert {(f.reason, f.detail) for f in first.failures} == {
-        ("raised", "SystemExit: 0 (oddities.py, line 76)")
+        ("raised", "SystemExit: 0 (oddities.py, line 76, in Net.forward: raise SystemExit(0))")
     }
 
 
@@ -100,7 +100,11 @@ def test_a_model_that_raises_in_training_is_a_recorded_failure_in_one_line(odd):
     [(_, first), (_, second)] = list(mmfl.rounds(odd("raises")))
     for record in (first, second):
         assert {(f.reason, f.detail) for f in record.failures} == {
-            ("raised", "ValueError: cannot learn this (oddities.py, line 78)")
+            (
+                "raised",
+                "ValueError: cannot learn this (oddities.py, line 78, in Net.forward: "
+                'raise ValueError("cannot\\nlearn this"))',
+            )
         }
 
 
@@ -114,7 +118,9 @@ def test_a_model_that_raises_in_training_is_a_recorded_failure_in_one_line(odd):
 def test_a_model_that_cannot_be_built_or_evaluated_is_one_sentence(odd, how, sentence):
     with pytest.raises(EngineError) as error:
         list(mmfl.rounds(odd(how)))
-    assert re.fullmatch(rf"task 'odd': {sentence} \(oddities.py, line \d+\)", str(error.value))
+    assert re.fullmatch(
+        rf"task 'odd': {sentence} \(oddities.py, line \d+, in .*: .*\)", str(error.value)
+    )
 
 
 def test_a_worker_that_cannot_start_is_one_sentence(odd, tmp_path, monkeypatch):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+import mmfl
 from mmfl.data import Arrays, Augment, AutoNormalize
 from mmfl.data.preparation import Given, Half, Standard, Unscaled
 from mmfl.errors import DataError
+from mmfl.models import MODELS
 from mmfl.rng import stream
-from mmfl.train.inputs import Inputs, supports_channels_last
+from mmfl.train.inputs import Inputs
+from mmfl.train.layers import supports_channels_last
 from support.helpers import one_line
 
 G = np.random.default_rng(0)
@@ -102,15 +106,49 @@ def test_an_augmented_table_is_refused_before_training():
     assert message == "augment is for images, not for tables"
 
 
-def test_channels_last_is_left_to_networks_that_bear_it():
-    def conv(depth, side, stride, groups=1):
-        return torch.nn.Sequential(torch.nn.Conv2d(depth, 8, side, stride, groups=groups))
+def conv(depth, side, stride, groups=1):
+    return nn.Sequential(nn.Conv2d(depth, 8, side, stride, groups=groups), nn.ReLU())
 
+
+class Viewing(nn.Module):
+    """A user's network: its `forward` needs the usual layout."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.last = nn.Linear(4 * 5 * 7, 20)
+
+    def forward(self, x):
+        return self.last(self.conv(x).view(len(x), -1))
+
+
+def test_channels_last_is_left_to_networks_that_support_it():
     assert all(supports_channels_last(conv(*c)) for c in ((8, 1, 2), (4, 1, 1), (4, 3, 2)))
     assert not any(supports_channels_last(conv(*c)) for c in ((4, 1, 2), (8, 1, 2, 8)))
-    x = COLOUR[..., :1]
+    assert supports_channels_last(MODELS.parse("preact_resnet").build((3, 16, 16), 2))
+    hooked, patched = conv(8, 3, 1), conv(8, 3, 1)
+    hooked[0].register_forward_hook(lambda module, given, found: None)
+    patched[0].forward = lambda x: x
+    assert not any(map(supports_channels_last, (hooked, patched, Viewing())))
+    asked = Viewing().to(memory_format=torch.channels_last)
+    assert supports_channels_last(asked)
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("depth", [1, 3])
+def test_images_lie_channels_last_or_not(last, depth):
+    x = COLOUR[..., :depth]
     data = Arrays.check("it", {"x_train": x, "y_train": np.arange(20), "x_test": x, "y_test": np.arange(20)})  # fmt: skip # noqa: E501
-    for last in (True, False):
-        found, _ = Inputs(data, Unscaled(), Augment(), channels_last=last).train(ROWS)
-        assert (found.stride(1) == 1) == last
-        assert np.array_equal(found.numpy()[:, 0], x[ROWS][..., 0])
+    found, _ = Inputs(data, Unscaled(), Augment(), channels_last=last).train(ROWS)
+    assert (found.stride(1) == 1) == last
+    assert np.array_equal(found.numpy(), x[ROWS].transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("given", [Viewing, lambda: Viewing().requires_grad_()])
+def test_view_after_a_convolution_works(given):
+    y = np.arange(20)
+    task = mmfl.Task("a", data=(COLOUR, y, COLOUR, y), model=given)
+    ((_, record),) = mmfl.rounds(
+        mmfl.Experiment(tasks=[task], clients=2, rounds=1, engine="inline")
+    )
+    assert record.failures == ()

@@ -8,6 +8,7 @@ from torch import nn
 from mmfl.errors import EngineError
 from mmfl.exchange import Params
 from mmfl.train.resident import Resident
+from support.helpers import one_line
 
 
 def change_of(resident, since):
@@ -55,9 +56,47 @@ def test_tied_weights_count_once():
     assert torch.equal(model[1].weight, model[0].weight)
 
 
-def test_weights_that_are_not_float32_are_refused():
-    with pytest.raises(EngineError, match=r"'weight' is torch\.float64"):
-        Resident(nn.Linear(2, 2, dtype=torch.float64))
+class Odd(nn.Module):
+    """A network with one weight of another type."""
+
+    def __init__(self, kind, *, buffer=False):
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+        weight = torch.zeros(2, dtype=kind)
+        if buffer:
+            self.register_buffer("odd", weight)
+        else:
+            self.odd = nn.Parameter(weight, requires_grad=False)
+
+
+REFUSED = {
+    "float64": (Odd(torch.float64), "'odd' is torch.float64; call .float() on the network"),
+    "buffer": (Odd(torch.float64, buffer=True), "'odd' is torch.float64; call .float() on"),
+    "half": (Odd(torch.float16), '.float() on the network (precision = "bf16" computes in'),
+    "bfloat16": (Odd(torch.bfloat16), '.float() on the network (precision = "bf16" computes in'),
+    "complex": (Odd(torch.complex64), "torch.complex64; keep real and imaginary parts, and use"),
+    "integer": (Odd(torch.int64), "'odd' is torch.int64; register it as a buffer"),
+    "no memory": (nn.Linear(2, 2, device="meta"), "'weight' is on the device 'meta'"),
+    "no weights": (nn.Flatten(), "there is nothing to train in the network"),
+    "all frozen": (
+        nn.Linear(1, 1).requires_grad_(False), "because requires_grad is False for all its weights"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_weights_that_cannot_be_trained_are_one_sentence(kind):
+    module, rule = REFUSED[kind]
+    assert rule in one_line(EngineError, lambda: Resident(module))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.complex64])
+def test_a_buffer_that_is_no_real_number_is_no_weight_and_goes_back(kind):
+    resident = Resident(Odd(kind, buffer=True))
+    assert resident.layout.size == 2
+    resident.module.odd.fill_(1)
+    resident.set(resident.first)
+    assert not resident.module.odd.any()
 
 
 class Moving(nn.Module):

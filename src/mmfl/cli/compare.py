@@ -148,7 +148,7 @@ def _load_variant(
         if not changes or not str(error).startswith("sets: "):
             raise
         load(sets=base)  # raises if the mistake is in a --set
-        raise ConfigError(f"--vary: {str(error).removeprefix('sets: ')}") from None
+        raise ConfigError(f"--vary: {str(error).removeprefix('sets: ')}") from error.__cause__
 
 
 def _check_target(target: float, experiments: Iterable[Experiment]) -> None:

@@ -141,7 +141,7 @@ def _values_named() -> Iterator[None]:
         with name_options_of(*_OPTIONS):
             yield
     except StoreError as error:
-        raise StoreError(f"--run: {error}") from None
+        raise StoreError(f"--run: {error}") from error.__cause__
 
 
 def _by_task(text: str, rule: str) -> dict[str, float]:

@@ -112,7 +112,7 @@ def _load(
         if said == str(error):
             raise
         load(sets=sets)  # raises if the mistake is in a --set
-        raise ConfigError(f"--engine: {said}") from None
+        raise ConfigError(f"--engine: {said}") from error.__cause__
 
 
 def _describe_stop(folder: Path) -> str:

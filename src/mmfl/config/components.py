@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, dataclass_transform
 import pydantic.dataclasses
 from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
 
-from mmfl.config.messages import sentence, short
+from mmfl.config.messages import find_cause, sentence, short
 from mmfl.errors import ConfigError
 
 __all__ = [
@@ -75,7 +75,9 @@ def component(cls: type[T]) -> type[T]:
         try:
             checked_init(self, **dict(zip(names, args, strict=False)), **kwargs)
         except ValidationError as error:
-            raise ConfigError(f"{made.__name__}: {sentence(error, made)}") from None
+            raise ConfigError(f"{made.__name__}: {sentence(error, made)}") from find_cause(
+                error, made
+            )
 
     __init__.__wrapped__ = checked_init  # type: ignore[attr-defined]
     made.__init__ = __init__

@@ -22,6 +22,7 @@ from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_pat
 from mmfl.config.in_memory import is_in_memory, keep
 from mmfl.config.messages import (
     Mistake,
+    find_cause,
     find_mistakes,
     problem,
     problems,
@@ -57,6 +58,7 @@ class Family:
         function: Makes a member of a user's plain function; it keeps it as its field `function`.
         accepts: Which other objects and classes count as such functions.
         own: A clause that says how a user writes a member, for messages.
+        refused: From kinds that people look for here to why there are none.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Family:
     function: Callable[[OwnFunction], Any] | None = None
     accepts: Callable[[object], bool] | None = None
     own: str | None = None
+    refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def parse(self, value: object) -> Any:
         """A member from a table with `kind`, a bare kind, a bare scalar, or the member itself."""
@@ -114,7 +117,10 @@ class Family:
         if callable(value) or any(hasattr(value, name) for name in self.needs):
             name = getattr(value, "__name__", type(value).__name__)
             raise problem(f"{_NEEDS_DATACLASS}, got {name}{self._hint}")
-        raise problem(f"must be a table with 'kind', or the name of a kind, got {short(value)}")
+        plain = value is None or isinstance(value, bool | int | float | list | tuple)
+        hint = "" if plain else self._hint
+        rule = "must be a table with 'kind', or the name of a kind"
+        raise problem(f"{rule}, got {short(value)}{hint}")
 
     def kind_of(self, member: object) -> str:
         """The kind that names a member in a configuration."""
@@ -166,6 +172,8 @@ class Family:
             raise problem(f"must be the name of a kind ({known}), got {short(kind)}", "kind")
         if kind in self.table:
             return self.table[kind]
+        if kind in self.refused:
+            raise problem(f"{short(kind)} cannot be used: {self.refused[kind]}", "kind")
         if ":" not in kind:
             known = did_you_mean(kind, self.table)
             hint = self._hint if known.startswith("known: ") else ""
@@ -223,7 +231,8 @@ def _class_errors(cls: type[Any], kind: str) -> Iterator[None]:
         pass_on(error)
         if cls.__module__.partition(".")[0] == "mmfl":
             raise
-        raise problem(f"{kind!r} cannot be created: {describe_error(error)}", "kind") from error
+        said = f"{kind!r} cannot be created: {describe_error(error)}"
+        raise problem(said, "kind", cause=error) from error
 
 
 def _check_settings(made: Any, kind: str) -> None:
@@ -269,7 +278,7 @@ def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
         if not mistakes:  # else it may fail because of them
             raise
     if mistakes:
-        raise problems([Mistake(rule, ()) for rule, _ in mistakes] if bare else mistakes)
+        raise problems([mistake._replace(where=()) for mistake in mistakes] if bare else mistakes)
     return made
 
 
@@ -278,7 +287,8 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
     try:
         return TypeAdapter(cls).validate_python(dict(data))
     except ValidationError as error:
-        raise ConfigError(sentence(error, cls), sentences(error, cls)) from None
+        cause = find_cause(error, cls)
+        raise ConfigError(sentence(error, cls), sentences(error, cls)) from cause
 
 
 def dump(value: Any) -> Any:

@@ -114,5 +114,5 @@ def import_object(path: str) -> Any:
         said = describe_error(error)
         if isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name)):
             said += "; put the module next to the experiment file, or add its folder to PYTHONPATH"
-        raise problem(f"cannot import {path!r}: {said}", "kind") from error
+        raise problem(f"cannot import {path!r}: {said}", "kind", cause=error) from error
     return found

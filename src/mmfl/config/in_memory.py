@@ -46,7 +46,8 @@ def keep(thing: Any) -> str:
         pass_on(error)
         raise problem(
             f"{_name_of(thing)!r} cannot be kept in memory, because something that it refers to "
-            f"cannot be copied to another process: {describe_error(error)}; define it in a module"
+            f"cannot be copied to another process: {describe_error(error)}; define it in a module",
+            cause=error,
         ) from error
     path = f"in_memory:{_name_of(thing)}-{digest[:16]}"
     _kept[path] = copy.deepcopy(thing) if is_module(thing) else thing

@@ -13,7 +13,16 @@ from pydantic_core import PydanticCustomError
 
 from mmfl.errors import describe_type, did_you_mean, plural, shorten, text_of
 
-__all__ = ["Mistake", "find_mistakes", "problem", "problems", "sentence", "sentences", "short"]
+__all__ = [
+    "Mistake",
+    "find_cause",
+    "find_mistakes",
+    "problem",
+    "problems",
+    "sentence",
+    "sentences",
+    "short",
+]
 
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 _WORDS = {
@@ -30,10 +39,11 @@ _WORDS = {
 
 
 class Mistake(NamedTuple):
-    """A broken rule, and where it was broken: the path from the root."""
+    """A broken rule, where it was broken (the path from the root), and the user's exception."""
 
     rule: str
     where: tuple[str | int, ...]
+    cause: BaseException | None = None
 
     @property
     def sentence(self) -> str:
@@ -43,9 +53,17 @@ class Mistake(NamedTuple):
         return f"{where}{link}{self.rule}" if where else self.rule
 
 
-def problem(message: str, *where: str | int) -> PydanticCustomError:
-    """An error that pydantic places at a field, and `find_mistakes` deeper inside it."""
-    return problems([Mistake(message, where)])
+def problem(
+    message: str, *where: str | int, cause: BaseException | None = None
+) -> PydanticCustomError:
+    """An error that pydantic places at a field, and `find_mistakes` deeper inside it.
+
+    Args:
+        message: The rule that is broken.
+        where: The path from the field.
+        cause: What the user's code raised, which pydantic would forget.
+    """
+    return problems([Mistake(message, where, cause)])
 
 
 def problems(mistakes: Sequence[Mistake]) -> PydanticCustomError:
@@ -73,10 +91,18 @@ def find_mistakes(error: ValidationError, root: type) -> list[Mistake]:
     for one in sorted(errors, key=lambda one: one["type"] not in _UNKNOWN):
         if one["type"] == "problem":
             inner: list[Mistake] = one["ctx"]["mistakes"]
-            found += [Mistake(rule, (*one["loc"], *where)) for rule, where in inner]
+            found += [mistake._replace(where=(*one["loc"], *mistake.where)) for mistake in inner]
         else:
-            found.append(Mistake(_rule(one, root), tuple(one["loc"])))
+            raised = one.get("ctx", {}).get("error")
+            cause = raised.__cause__ if isinstance(raised, BaseException) else None
+            found.append(Mistake(_rule(one, root), tuple(one["loc"]), cause))
     return found
+
+
+def find_cause(error: ValidationError, root: type) -> BaseException | None:
+    """What the user's code raised behind the first mistake that has such a cause."""
+    causes = (mistake.cause for mistake in find_mistakes(error, root))
+    return next(filter(None, causes), None)
 
 
 def _is_echo(error: Any, every: Sequence[Any]) -> bool:

@@ -10,10 +10,8 @@ from mmfl.data.datasets import (
     Npz,
     Reduced,
     Synthetic,
-    data_folder,
-    default_folder,
-    wanted_folder,
 )
+from mmfl.data.folders import data_folder, default_folder, wanted_folder
 from mmfl.data.in_memory import InMemory, keep_data
 from mmfl.data.partition import (
     PARTITIONS,
@@ -31,6 +29,8 @@ from mmfl.data.partition import (
     holders,
 )
 from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
+from mmfl.data.skew import label_skew, skew_by_chance, target_skew
+from mmfl.data.table_files import CsvFile
 
 __all__ = [
     "DATASETS",
@@ -42,6 +42,7 @@ __all__ = [
     "AutoPartition",
     "ByFunction",
     "ByGroup",
+    "CsvFile",
     "Cut",
     "Dataset",
     "Dirichlet",
@@ -65,5 +66,8 @@ __all__ = [
     "from_frame",
     "holders",
     "keep_data",
+    "label_skew",
+    "skew_by_chance",
+    "target_skew",
     "wanted_folder",
 ]

@@ -9,14 +9,15 @@ What can be repaired without a guess is repaired, and said; everything else is r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import short
 from mmfl.data.arrays import PARTS, Arrays
-from mmfl.errors import DataError, did_you_mean, plural
+from mmfl.data.tables import Advice, Encoder, Roles, read_frame
+from mmfl.errors import DataError
 from mmfl.rng import stream
 from mmfl.system.user_code import describe_error, pass_on, warn_user
 
@@ -24,11 +25,16 @@ __all__ = ["from_frame", "to_arrays"]
 
 Anything = npt.NDArray[Any]
 
+_ADVICE = Advice(
+    target=('say which column is the target: mmfl.from_frame(frame, target="...", client="...")'),
+    missing="fill or drop these rows, e.g. with frame.fillna or frame.dropna",
+    text="drop the column, or encode it",
+    mixed="correct it, or drop the column",
+    targets='set targets = "classes" or targets = "numbers"',
+)
+
 HELD_OUT = 0.2
 """Share of the examples that are set aside for the test split if none is given."""
-
-TARGETS = ("target", "label", "class", "y")
-"""What a column of targets may be called if nobody names it."""
 
 
 def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
@@ -43,7 +49,7 @@ def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
     if isinstance(value, Arrays):
         return value, []
     notes: list[str] = []
-    parts = _name_parts(value, where)
+    parts = _name_parts(value, where, notes)
     parts = {name: _as_array(part) if name in PARTS else part for name, part in parts.items()}
     if "clients" not in parts:
         parts = _repair_targets(parts, notes)
@@ -58,11 +64,12 @@ def from_frame(
     target: str | Sequence[str] | None = None,
     client: str | None = None,
     test: Any = None,
+    targets: Literal["auto", "classes", "numbers"] = "auto",
 ) -> Arrays:
     """A data set from a pandas DataFrame: one row per example.
 
-    All other columns are features and must be numbers. Targets are classes if they are whole
-    numbers, text or truth values, and real numbers otherwise.
+    All other columns are features. A column of text becomes one column of 0 and 1 for each of its
+    values.
 
     Args:
         frame: The DataFrame.
@@ -71,17 +78,35 @@ def from_frame(
         client: The column that says who holds a row; each value becomes a client, in sorted order.
         test: A DataFrame with the same columns, for the test split; by default a fifth of the
             rows, drawn at random with a fixed seed.
+        targets: Whether the targets are "classes" or "numbers"; by default text, truth values and
+            whole numbers are classes.
     """
-    arrays, notes = to_arrays(_split_frame(frame, target, client, test), "the table")
-    for note in notes:
+    notes: list[str] = []
+    named = (target,) if isinstance(target, str) else tuple(target or ())
+    parts = _encode_frames(frame, test, Roles(named, client, targets=targets), "the table", notes)
+    arrays, more = to_arrays(parts, "the table")
+    for note in [*notes, *more]:
         warn_user(f"the table: {note}")
     return arrays
 
 
-def _name_parts(value: Any, where: str) -> dict[str, Any]:
+def _encode_frames(
+    frame: Any, test: Any, roles: Roles, where: str, notes: list[str]
+) -> dict[str, Any]:
+    """The parts of a data set in DataFrames; adds to the notes."""
+    encoder = Encoder(roles, _ADVICE)
+    tables = [read_frame(frame, where)]
+    if test is not None:
+        tables.append(read_frame(test, "the test table"))
+    parts = encoder.encode(*tables)
+    notes += encoder.notes
+    return parts
+
+
+def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
     """The parts of a data set by their names, as `Arrays.check` has them."""
     if _is_frame(value):
-        return _split_frame(value, None, None, None)
+        return _encode_frames(value, None, Roles(), where, notes)
     if isinstance(value, Mapping):
         return dict(value)
     if _is_examples(value):
@@ -183,67 +208,3 @@ def _hold_out(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, 
     if parts.get("groups") is not None:
         made["groups"] = np.asarray(parts["groups"])[train]
     return made
-
-
-def _split_frame(
-    frame: Any, target: str | Sequence[str] | None, client: str | None, test: Any
-) -> dict[str, Any]:
-    """Features, targets and clients of a DataFrame."""
-    wanted = [target] if isinstance(target, str) else list(target or _guess_target(frame))
-    for name in [*wanted, *([client] if client else [])]:
-        if name not in frame.columns:
-            raise DataError(
-                f"the table has no column {name!r}; {did_you_mean(name, map(str, frame.columns))}"
-            )
-    features = [name for name in frame.columns if name not in (*wanted, client)]
-    parts = {"x_train": _numbers(frame, features), "y_train": _targets(frame, wanted)}
-    if test is not None:
-        parts |= {"x_test": _numbers(test, features), "y_test": _targets(test, wanted)}
-    if client is not None:
-        parts["groups"] = np.unique(frame[client].astype(str), return_inverse=True)[1]
-    return parts
-
-
-def _guess_target(frame: Any) -> list[str]:
-    found = [str(name) for name in frame.columns if str(name).lower() in TARGETS]
-    if len(found) != 1:
-        raise DataError(
-            "say which column of the table is the target: "
-            'mmfl.from_frame(frame, target="...", client="...")'
-        )
-    return found
-
-
-def _numbers(frame: Any, names: Sequence[Any]) -> Anything:
-    """Columns of features as float32."""
-    columns = []
-    for name in names:
-        if name not in frame.columns:
-            raise DataError(f"the test table has no column {str(name)!r}")
-        column = frame[name]
-        try:
-            numbers = np.asarray(column, np.float64)
-        except (TypeError, ValueError):
-            raise DataError(
-                f"column {str(name)!r} holds {short(column.iloc[0])}, not numbers; leave it out, "
-                "or encode it, e.g. with pandas.get_dummies"
-            ) from None
-        missing = int(np.isnan(numbers).sum())
-        if missing:
-            raise DataError(
-                f"column {str(name)!r} has {plural(missing, 'missing value')}; fill or drop these "
-                "rows, e.g. with frame.fillna or frame.dropna"
-            )
-        columns.append(numbers.astype(np.float32))
-    if not columns:
-        raise DataError("the table has no feature columns")
-    return np.stack(columns, axis=1)
-
-
-def _targets(frame: Any, names: Sequence[str]) -> Anything:
-    if len(names) > 1:
-        return _numbers(frame, names)
-    found = np.asarray(frame[names[0]])
-    if found.dtype.kind == "b":
-        return found.astype(np.int64)
-    return found.astype(str) if found.dtype.kind in "OSU" else found

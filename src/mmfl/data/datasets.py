@@ -9,7 +9,6 @@ An npz file holds `x_train, y_train, x_test, y_test` (and no pickles) under the 
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -24,13 +23,23 @@ from pydantic import AfterValidator, Field, Strict
 from mmfl.config import Count, Family, Natural, OwnFunction, Text, component, short
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.folders import (
+    data_folder,
+    default_folder,
+    find_cache,
+    is_file_here,
+    looked_in,
+    wanted_folder,
+    what_is_wrong,
+)
 from mmfl.data.in_memory import InMemory
 from mmfl.data.npy import Header, members, read_header, read_member
 from mmfl.data.reduced import Reduced
 from mmfl.data.sources import CATALOGUE
+from mmfl.data.table_files import CsvFile
 from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
-from mmfl.system.files import is_file, is_folder, list_folder, open_file
+from mmfl.system.files import list_folder, open_file
 from mmfl.system.memory import Need, refuse
 from mmfl.system.user_code import pass_on
 
@@ -42,10 +51,7 @@ __all__ = [
     "Npz",
     "Reduced",
     "Synthetic",
-    "data_folder",
-    "default_folder",
     "fetch_command",
-    "wanted_folder",
 ]
 
 Labels = npt.NDArray[np.int64]
@@ -66,65 +72,18 @@ class Dataset(Protocol):
         ...
 
 
-def data_folder(data_dir: str | Path | None) -> Path | None:
-    """The folder of npz files: as given, or else what MMFL_DATA says."""
-    path = wanted_folder(data_dir)
-    if path is not None and not _is_folder(path):
-        given = "data_dir" if data_dir is not None else "MMFL_DATA"
-        raise DataError(
-            f"the data folder {str(path)!r} {_what_is_wrong(path)} (it was set by {given}); name "
-            "another with data_dir or MMFL_DATA"
-        )
-    return path
-
-
-def wanted_folder(data_dir: str | Path | None) -> Path | None:
-    """The folder that is given, or that MMFL_DATA names, whether it exists or not."""
-    folder = data_dir if data_dir is not None else os.environ.get("MMFL_DATA") or None
-    return None if folder is None else _expand_home(folder)
-
-
-def default_folder() -> Path:
-    """Where names are looked up, and fetched to, if no data folder is set: mmfl's own cache."""
-    return _expand_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "mmfl"
-
-
-def _cache() -> Path | None:
-    """`default_folder`, or None where the user has no home."""
-    try:
-        return default_folder()
-    except DataError:
-        return None
-
-
-def _expand_home(folder: str | Path) -> Path:
-    """With the user's home in place of ``~``; an empty HOME counts as not set."""
-    path = Path(folder)
-    try:
-        if path.parts[:1] == ("~",) and os.environ.get("HOME") == "" and os.name == "posix":
-            import pwd  # Python would take an empty HOME for the root of the file system
-
-            return Path(pwd.getpwuid(os.getuid()).pw_dir, *path.parts[1:])
-        return path.expanduser()
-    except (RuntimeError, KeyError):  # HOME is not set, and the system does not know this user
-        raise DataError(
-            f"the data folder {str(folder)!r} is in a home folder, but none is known; set HOME, or "
-            "name another data folder with data_dir or MMFL_DATA"
-        ) from None
-
-
 def npz_files(folder: Path) -> dict[str, Path]:
     """The npz files in a folder, by name; none if it cannot be listed."""
     try:
         paths = list_folder(folder)
     except OSError:
         return {}
-    return {path.stem: path for path in paths if path.suffix == ".npz" and _is_file(path)}
+    return {path.stem: path for path in paths if path.suffix == ".npz" and is_file_here(path)}
 
 
 def fetch_command(name: str, folder: Path) -> str:
     """What a user types to fetch a data set into a folder."""
-    usual = wanted_folder(None) or _cache()
+    usual = wanted_folder(None) or find_cache()
     where = "" if folder == usual else f" --data-dir {shlex.quote(str(folder))}"
     return f"mmfl data fetch {name}{where}"
 
@@ -145,7 +104,7 @@ class Named:
 
     def bytes_needed(self, data_dir: Path | None) -> int:
         """The least memory that it needs, by the file's headers; 0 = not known."""
-        folder = data_folder(data_dir) or _cache()
+        folder = data_folder(data_dir) or find_cache()
         return 0 if folder is None else _read_size(folder / f"{self.name}.npz")
 
     def load(self, data_dir: Path | None) -> Arrays:
@@ -153,11 +112,11 @@ class Named:
         given = data_folder(data_dir)
         entry = CATALOGUE.get(self.name)
         comes_with_us = entry is not None and entry.published is None
-        folder = given or (_cache() if comes_with_us else default_folder())
+        folder = given or (find_cache() if comes_with_us else default_folder())
         if folder is None:
             return embedded.load(self.name)
         path = folder / f"{self.name}.npz"
-        if _is_file(path):
+        if is_file_here(path):
             return _read_npz(path)
         if entry is None:
             known = {*npz_files(folder), *CATALOGUE}
@@ -198,9 +157,9 @@ class Npz:
     def load(self, data_dir: Path | None) -> Arrays:
         """Read the file."""
         path = (data_folder(data_dir) or Path()) / self.path
-        if not _is_file(path):
+        if not is_file_here(path):
             raise DataError(
-                f"data set {str(path)!r} {_what_is_wrong(path)}{_looked_in(path)}{_hint(path)}"
+                f"data set {str(path)!r} {what_is_wrong(path)}{looked_in(path)}{_hint(path)}"
             )
         return _read_npz(path)
 
@@ -275,6 +234,7 @@ class FromFunction:
 DATASETS = Family(
     name="data set",
     table={
+        "csv": CsvFile,
         "in_memory": InMemory,
         "named": Named,
         "npz": Npz,
@@ -288,32 +248,11 @@ DATASETS = Family(
 )
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return is_file(path)
-    except OSError:  # a name too long
-        return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return is_folder(path)
-    except OSError:
-        return False
-
-
-def _what_is_wrong(path: Path) -> str:
-    if _is_file(path):
-        return "is a file"
-    return "is a folder" if _is_folder(path) else "does not exist"
-
-
-def _looked_in(path: Path) -> str:
-    return "" if path.is_absolute() else f" in {str(Path.cwd())!r}"
-
-
 def _hint(path: Path) -> str:
     """What helps with a file that is not called npz."""
+    kind = {".csv": "csv", ".tsv": "csv"}.get(path.suffix.lower())
+    if kind is not None:
+        return f'; use kind = "{kind}"'
     return "" if path.suffix.lower() == ".npz" else f"; {_OTHER_FILES}"
 
 

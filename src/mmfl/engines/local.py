@@ -47,6 +47,7 @@ from mmfl.experiment import (
     worker_needs,
 )
 from mmfl.system.memory import refuse
+from mmfl.system.tracebacks import make_cause
 from mmfl.system.turns import hold
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class LocalEngine:
         if "failed" in reply:
             raise EngineError(f"{doing} {reply['failed']}")
         if "error" in reply:
-            raise EngineError(reply["error"])
+            raise EngineError(reply["error"]) from make_cause(reply["trace"])
         return reply
 
     def train(
@@ -326,11 +327,13 @@ class LocalEngine:
         self, unit: Unit, reply: Message, *, keep: bool
     ) -> Iterator[ClientUpdate | ClientFailure]:
         if "ours" in reply:  # what a client's turn provokes is a result; this is the engine's
-            raise EngineError(reply["error"])
+            raise EngineError(reply["error"]) from make_cause(reply["trace"])
         if "failed" in reply or "error" in reply:
             reason = "worker" if "failed" in reply else "raised"
             detail = f"its turn {reply['failed']}" if "failed" in reply else reply["error"]
-            yield from (ClientFailure(job.address, reason, detail) for job in unit.jobs)
+            trace = reply.get("trace", "")
+            for job in unit.jobs:
+                yield ClientFailure(job.address, reason, detail, trace=trace)
             return
         task = unit.jobs[0].address.task
         layout = self._layouts[task]
@@ -350,8 +353,8 @@ class LocalEngine:
         for number, (job, found) in enumerate(zip(unit.jobs, results, strict=True)):
             part = partial if number == last else None
             if len(found) < len(DONE):
-                reason, detail = found
-                yield ClientFailure(job.address, reason, detail, part)
+                reason, detail, trace = found
+                yield ClientFailure(job.address, reason, detail, part, trace=trace)
             else:
                 fields = (job.address, delta, *found, job.probability, part)
                 update = ClientUpdate(*fields)
@@ -366,9 +369,9 @@ def _plain(experiment: Experiment) -> Message:
     plain: Message = dump(experiment)
     for key in _OURS:
         plain.pop(key, None)
-    for task in plain["tasks"]:
-        task["dataset"] = "mapped"
-        task.pop("local", None)
+    for task, table in zip(experiment.tasks, plain["tasks"], strict=True):
+        table["dataset"] = "mapped"
+        table["local"] = dump(experiment.engine_local(task))
     return plain
 
 

@@ -9,11 +9,12 @@ It reads requests from the socket until that is closed, and answers each one, wi
     numerics   task                                 -> what it computes with (for any task the same)
     weigh      task                                 -> how large its model will be, or null
     initial    task                                 -> layout, and the weights as bytes
-    train      jobs of one task, slot, merge        -> results (`DONE` each, or reason and detail),
-                                                       the delta or the sum in the slot
+    train      jobs of one task, slot, merge        -> results (`DONE` each, or reason, detail and
+                                                       traceback), the delta or the sum in the slot
     evaluate   task, split, pieces or clients       -> sums; those of tallies as bytes
 
-An exception becomes {"error": sentence}, with "ours" if it is one of mmfl's own.
+An exception becomes {"error": sentence, "trace": its traceback}, with "ours" if it is mmfl's own;
+then "trace" is that of the user's exception behind it, or "".
 
 A model may fork this process. A fork that returns from the model's code ends, before it writes to
 what it shares with this process: to the socket, or to a slot.
@@ -44,6 +45,7 @@ from mmfl.errors import EngineError, MmflError, MmflWarning
 from mmfl.exchange import DONE, Address, ClientFailure, ClientUpdate, Job, LocalWork, Params
 from mmfl.experiment import Experiment, has_own_code, refuse_edited_code
 from mmfl.system import calls
+from mmfl.system.tracebacks import format_cause
 from mmfl.system.user_code import describe_error, pass_on
 from mmfl.train import Trainer, numerics, settle_torch
 
@@ -72,10 +74,10 @@ class Worker:
             try:
                 reply, frame = getattr(self, f"do_{request.pop('do')}")(**request)
             except MmflError as error:
-                reply = {"error": str(error), "ours": True}
+                reply = {"error": str(error), "trace": format_cause(error), "ours": True}
             except BaseException as error:  # user code may raise anything
                 pass_on(error)
-                reply = {"error": describe_error(error)}
+                reply = {"error": describe_error(error), "trace": format_cause(error)}
             finally:
                 self._end_fork()
             reply |= {"number": number, "frame": bool(frame)}
@@ -201,7 +203,7 @@ _get_done = attrgetter(*DONE[:-1])
 def _write_result(result: ClientUpdate | ClientFailure, *, seconds: float) -> list[Any]:
     """`DONE` of an update, with the time that it took here: to train, to check and to add up."""
     if isinstance(result, ClientFailure):
-        return [result.reason, result.detail]
+        return [result.reason, result.detail, result.trace]
     return [*_get_done(result), seconds]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -56,6 +56,8 @@ class LocalWork:
             shard smaller than one batch is always one batch.
         share: The share of these steps that is made, at least one: less than 1 for a client that
             was recruited in part.
+        clip_norm: The largest Euclidean norm of a step's gradient; None: any.
+        prox: mu of FedProx's term mu/2 ||w - w_global||^2.
     """
 
     batch_size: int
@@ -66,6 +68,8 @@ class LocalWork:
     weight_decay: float = 0.0
     remainder: Literal["keep", "drop"] = "keep"
     share: float = 1.0
+    clip_norm: float | None = None
+    prox: float = 0.0
 
     def steps_with(self, size: int) -> int:
         """SGD steps of a turn with a shard of this size."""
@@ -73,6 +77,11 @@ class LocalWork:
         in_pass = max(1, full + (rest > 0 and self.remainder == "keep"))
         whole = in_pass * (self.epochs or 0) if self.steps is None else self.steps
         return whole if self.share == 1 else max(1, round(self.share * whole))
+
+    def drop_below(self, least: int, size: int) -> LocalWork:
+        """The work with a shard of this size, if a batch needs this many examples."""
+        few = 0 < size % self.batch_size < least
+        return replace(self, remainder="drop") if few else self
 
     def samples_with(self, size: int) -> int:
         """Training examples, each pass counted, of a turn with a shard of this size."""
@@ -171,7 +180,8 @@ class ClientFailure:
     """A failed turn: recorded, never fatal.
 
     `partial` is here for the same purpose as in `ClientUpdate`: a chunk may end with a failure.
-    `turn` is False if the client failed to evaluate a model, not to train it.
+    `turn` is False if the client failed to evaluate a model, not to train it. `trace` is the whole
+    traceback, if the model raised; it is not stored.
     """
 
     address: Address
@@ -179,6 +189,7 @@ class ClientFailure:
     detail: str = ""
     partial: PartialSum | None = None
     turn: bool = True
+    trace: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +218,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationFailure:
-    """A client that could not evaluate a model on its own shard."""
+    """A client that could not evaluate a model on its own shard; `trace` as in `ClientFailure`."""
 
     task: str
     client: int
     reason: str
     detail: str = ""
+    trace: str = field(default="", repr=False, compare=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from mmfl.data import Named, Npz, Reduced
+from mmfl.data import CsvFile, Named, Npz, Reduced
 from mmfl.errors import DataError
 from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.own_code import find_own_code
@@ -22,14 +22,16 @@ def find_inputs(experiment: Experiment, data_dir: str | Path | None = None) -> l
 
     Args:
         experiment: The experiment.
-        data_dir: Folder of npz files; by default $MMFL_DATA.
+        data_dir: Folder of data sets; by default $MMFL_DATA.
     """
     found = [path for task in experiment.tasks for path in map(Path, task.named_files().values())]
     bids = None if experiment.recruitment is None else experiment.recruitment.bids
     if isinstance(bids, Csv):
         found.append(Path(bids.path))
     for task in experiment.tasks:
-        if isinstance(task.dataset, Named | Npz | Reduced):
-            with suppress(DataError):  # without a home there is no data folder, and no such file
+        with suppress(DataError):  # without a home there is no data folder, and no such file
+            if isinstance(task.dataset, Named | Npz | Reduced):
                 found.append(task.dataset.find_file(data_dir))
+            elif isinstance(task.dataset, CsvFile):
+                found += task.dataset.find_files(data_dir)
     return [*found, *find_own_code(experiment)]

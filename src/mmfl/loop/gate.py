@@ -21,7 +21,7 @@ from mmfl.exchange import ClientFailure, ClientUpdate, Job, Params
 from mmfl.faults import Fault, Faults, Injection
 from mmfl.loop.state import State
 from mmfl.system import calls
-from mmfl.system.user_code import hand_over
+from mmfl.system.tracebacks import hand_over
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
@@ -42,7 +42,8 @@ class Gate:
         mergeable: Whether the aggregator takes sums of updates.
 
     Attributes:
-        accepted: (client, task, loss at the start, norm) of each accepted update.
+        accepted: (client, task, loss at the start, norm, examples, seconds) of each accepted
+            update.
         trained: From task to its number of accepted updates.
         failures: Turns without an accepted update, and answers beyond the one that a turn has.
         samples: Training examples processed.
@@ -53,7 +54,7 @@ class Gate:
     def __init__(
         self, engine: Engine, view: View, state: State, *, checks: Checks, mergeable: bool
     ) -> None:
-        self.accepted: list[tuple[int, str, float, float]] = []
+        self.accepted: list[tuple[int, str, float, float, int, float]] = []
         self.trained: dict[str, int] = {}
         self.failures: list[ClientFailure] = []
         self.samples = 0
@@ -119,7 +120,8 @@ class Gate:
         trusted = self._merge and self._engine.merges  # checked where it was formed
         if isinstance(result, ClientFailure):
             partial = result.partial if trusted else None
-            return ClientFailure(address, str(result.reason), str(result.detail), partial)
+            words = str(result.reason), str(result.detail)
+            return ClientFailure(address, *words, partial, trace=str(result.trace))
         packed = isinstance(result, ClientUpdate) and isinstance(result.delta, Params | None)
         if trusted and packed and result.address == address:
             return result
@@ -140,7 +142,8 @@ class Gate:
         self.samples += result.samples
         self.seconds_clients += result.seconds
         self.trained[address.task] = self.trained.get(address.task, 0) + 1
-        self.accepted.append((address.client, address.task, result.loss_before, result.norm))
+        numbers = (result.loss_before, result.norm, result.examples, result.seconds)
+        self.accepted.append((address.client, address.task, *numbers))
         return result
 
 

@@ -181,16 +181,16 @@ class _EvaluationGate:
         task, client = answer.task, answer.client
         if client is None or client not in self.holds.get(task, ()):
             return False
-        reason, detail = "", ""
+        reason = detail = trace = ""
         if isinstance(answer, EvaluationFailure):
-            reason, detail = answer.reason, answer.detail
+            reason, detail, trace = answer.reason, answer.detail, answer.trace
         elif (task, client) in self.heard:
             reason, detail = "duplicate", "evaluated twice"
         elif not self._is_plausible(answer, self.holds[task][client]):
             reason, detail = "evaluation", f"claims {answer}"
         self.heard.add((task, client))
         if reason:
-            self._note(task, client, reason, detail)
+            self._note(task, client, reason, detail, trace)
         return not reason
 
     def close(self) -> None:
@@ -200,8 +200,9 @@ class _EvaluationGate:
                 if (task, client) not in self.heard:
                     self._note(task, client, "evaluation", "no answer")
 
-    def _note(self, task: str, client: int, reason: str, detail: str) -> None:
-        self.failures.append(ClientFailure(self._address(task, client), reason, detail, turn=False))
+    def _note(self, task: str, client: int, reason: str, detail: str, trace: str = "") -> None:
+        address = self._address(task, client)
+        self.failures.append(ClientFailure(address, reason, detail, turn=False, trace=trace))
 
     def _address(self, task: str, client: int) -> Address:
         version = self.state.versions[task]

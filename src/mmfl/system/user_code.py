@@ -14,17 +14,24 @@ of the user's program raises, and the `GeneratorExit` of a generator that is clo
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from types import CodeType, FrameType, TracebackType
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
 
 from mmfl.errors import EngineError, MmflError, MmflWarning, shorten, text_of
+from mmfl.system.definitions import find_definition
 from mmfl.system.memory import describe_shortage
+from mmfl.system.tracebacks import (
+    find_frames,
+    is_handed,
+    is_installed,
+    is_library_code,
+    is_users,
+    walk,
+)
 
 __all__ = [
     "Guard",
@@ -33,23 +40,11 @@ __all__ = [
     "describe_part",
     "guard_own",
     "guard_part",
-    "hand_over",
     "is_own",
+    "is_users_class",
     "pass_on",
     "warn_user",
 ]
-
-T = TypeVar("T")
-
-_OURS = {
-    *("mmfl", "click", "numpy", "pydantic", "pydantic_core", "rich", "safetensors", "scipy"),
-    *("tomli_w", "torch", "typer"),
-}
-"""mmfl and what it needs: known by name, wherever they are installed and by whatever path."""
-_STDLIB = tuple(
-    f"{os.path.dirname(file)}{os.sep}" for file in (os.__file__, os.path.realpath(os.__file__))
-)
-_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 class Guard:
@@ -93,12 +88,14 @@ class Guard:
         if self._always or self._is_users(error):
             said = describe_error(error, self._part)
             failed = self._failed if isinstance(self._failed, str) else self._failed()
-            raise self._kind(f"{failed}: {said}") from error
+            made = self._kind(f"{failed}: {said}")
+            # A debugger looks at the error that is raised: let it find the user's frame there.
+            raise made.with_traceback(error.__traceback__) from error
 
     def _is_users(self, error: BaseException) -> bool:
         if self._part is not None:
-            return is_own(self._part) and not _is_handed(error)
-        return _find_place(error, None) is not None
+            return is_own(self._part) and not is_handed(error)
+        return bool(find_frames(error))
 
 
 def guard_part(
@@ -121,15 +118,10 @@ def guard_own(what: str = "your code") -> Guard:
     return Guard(f"{what} failed")
 
 
-def hand_over(items: Iterable[T]) -> Iterator[T]:
-    """Items for a part that asks for them itself; an error in making them is not the part's."""
-    yield from items
-
-
 def warn_user(text: str) -> None:
     """A warning at the line of the user's program that called mmfl."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and not _is_users(frame, "mmfl"):
+    while frame.f_back is not None and not is_users(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, MmflWarning, stacklevel=level)
 
@@ -138,6 +130,15 @@ def is_own(part: object) -> bool:
     """Whether a part is the user's: its class, or the function that a built-in class calls."""
     ours = type(part).__module__.partition(".")[0] == "mmfl"
     return not ours or getattr(part, "function", None) is not None
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether the user wrote a class: it is not of a library, nor of Python itself."""
+    module = kind.__module__
+    if module.partition(".")[0] in {*sys.stdlib_module_names, "builtins"}:
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    return not is_library_code(file, module) and not is_installed(file)
 
 
 def describe_part(part: object) -> str:
@@ -149,28 +150,38 @@ def describe_part(part: object) -> str:
         return f"{type(part).__name__}(...)"
 
 
-def describe_error(error: BaseException, part: object = None) -> str:
-    """An exception in a few words, with the innermost line of the user's code that it went through.
+def describe_error(error: BaseException, *parts: object) -> str:
+    """An exception in a few words, with the innermost lines of user code that it went through.
+
+    If it went through none, as where layers of torch do not fit together, it is where the first
+    part that is the user's is defined.
 
     Args:
         error: An exception that was caught.
-        part: What was called; its own package counts as the user's code, also if it is installed.
+        parts: What was called; their own packages count as user code, also if they are installed.
     """
     text = text_of(error)
     if isinstance(error, MmflError):
         return text
     name = type(error).__name__
+    if isinstance(error, RecursionError):  # where it ends differs, and so do the last words
+        text = text.partition(" while ")[0].partition(" in ")[0]
     said = describe_shortage(error) or (f"{name}: {text}" if text else name)
-    place = _find_place(error, part)
+    frames = find_frames(error, _packages(*parts))
+    place = "; ".join(map(str, frames)) or next(filter(None, map(find_definition, parts)), None)
     return f"{said} ({place})" if place else said
 
 
 def add_prefix(error: MmflError, prefix: str) -> MmflError:
-    """The error with some words before its sentence; a user's class may not allow that."""
+    """The error with some words before its sentence, to be raised from what is behind it.
+
+    A user's class may not allow that; then it is one of mmfl's.
+    """
     kinds = (kind for kind in type(error).__mro__ if kind.__module__ == "mmfl.errors")
     kind = type(error) if type(error).__module__.startswith("mmfl.") else next(kinds)
     made: MmflError = kind(f"{prefix}{text_of(error)}")
-    return made
+    made.__cause__ = error.__cause__
+    return made.with_traceback(error.__traceback__)
 
 
 def pass_on(error: BaseException, part: object = None) -> None:
@@ -193,7 +204,7 @@ def _find_stop(error: BaseException, part: object) -> BaseException | None:
         ends = isinstance(one, KeyboardInterrupt) or getattr(one, "ends_command", False)
         if ends or _is_from_signal(one):
             return one
-    closed = isinstance(error, GeneratorExit) and _find_place(error, part) is None
+    closed = isinstance(error, GeneratorExit) and not find_frames(error, _packages(part))
     return error if closed else None
 
 
@@ -216,7 +227,7 @@ def _is_from_signal(error: BaseException) -> bool:
     """
     handlers = {_find_code(signal.getsignal(number)) for number in signal.valid_signals()}
     ordinary, before = isinstance(error, Exception), list[FrameType]()
-    for frame, _ in _walk(error.__traceback__):
+    for frame, _ in walk(error.__traceback__):
         if frame.f_code in handlers:
             script = frame.f_globals.get("__name__") == "__main__"
             parts = any(outer.f_globals is frame.f_globals for outer in before)
@@ -242,38 +253,9 @@ def _was_given(frame: FrameType, before: FrameType) -> bool:
     return any(value is before for some in values for value in some)
 
 
-def _find_place(error: BaseException, part: object) -> str | None:
-    """The innermost line of the user's code that an error went through; None if there is none."""
-    package = type(part).__module__.partition(".")[0] if part is not None else "mmfl"
-    place = None
-    for frame, line in _walk(error.__traceback__):
-        if frame.f_code is hand_over.__code__:
-            place = None  # from here on it is no longer the code that asked for an item
-        elif _is_users(frame, package):
-            place = f"{Path(frame.f_code.co_filename).name}, line {line}"
-    return place
-
-
-def _is_handed(error: BaseException) -> bool:
-    """Whether an error comes from items that were handed over, not from who asked for them."""
-    return any(frame.f_code is hand_over.__code__ for frame, _ in _walk(error.__traceback__))
-
-
-def _walk(trace: TracebackType | None) -> Iterator[tuple[FrameType, int | None]]:
-    """Frames and lines of a traceback, from the outermost."""
-    while trace is not None:
-        yield trace.tb_frame, trace.tb_lineno
-        trace = trace.tb_next
-
-
-def _is_users(frame: FrameType, package: str) -> bool:
-    """Whether a frame runs user code: not a library's, or that of the part's own package."""
-    file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-    if file.startswith("<"):  # code that was made, as the __init__ of a dataclass
-        file = str(frame.f_globals.get("__file__") or file)
-    if package != "mmfl" and name.partition(".")[0] == package:
-        return True
-    if name == "__main__":  # an mmfl program, such as python -m mmfl.engines.worker
-        name = str(getattr(frame.f_globals.get("__spec__"), "name", name))
-    library = file.startswith(("<frozen", *_STDLIB)) or any(part in file for part in _PACKAGES)
-    return not library and name.partition(".")[0] not in _OURS
+def _packages(*parts: object) -> set[str]:
+    """The packages that parts come from: not mmfl, whose classes may call a user's function."""
+    names = {type(part).__module__ for part in parts}
+    names |= {getattr(getattr(part, "function", None), "path", "") for part in parts}
+    packages = {name.partition(":")[0].partition(".")[0] for name in names}
+    return packages - {"", "__main__", "builtins", "mmfl"}

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mmfl.data import Arrays
-from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -40,12 +40,17 @@ from mmfl.objectives import (
     find_sums_shape,
     read_sums,
 )
+from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
+from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
-from mmfl.train.inputs import Inputs, supports_channels_last
+from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
+from mmfl.train.layers import supports_channels_last
+from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
+from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
@@ -70,6 +75,11 @@ class _TaskSetup:
     guess: Tensor
     sums: tuple[int, ...] | None
 
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What a turn calls that may be the user's."""
+        return self.task.model, self.task.loss, self.task.metric, self.task.augment
+
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
         return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
 
@@ -92,6 +102,7 @@ class Trainer:
         arrays: From task to its data.
         federation: Who holds what.
         kernels: From task to how its training is computed.
+        optimizers: From task to its optimizer.
         seed: Of models' first weights, and of what evaluations draw.
         precision: In which models compute.
         batch_size: Of evaluations.
@@ -106,13 +117,14 @@ class Trainer:
         federation: SimulatedFederation,
         *,
         kernels: Mapping[str, KernelName],
+        optimizers: Mapping[str, Optimizer],
         seed: int,
         precision: str,
         batch_size: int,
         settled: bool = False,
     ) -> None:
         self._tasks = {task.name: task for task in tasks}
-        self._kernels = kernels
+        self._kernels, self._optimizers = kernels, optimizers
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self._isolate: Callable[[], AbstractContextManager[None]]
         self._isolate = nullcontext if settled else isolate_torch
@@ -130,6 +142,7 @@ class Trainer:
             arrays,
             simulate(experiment, arrays),
             kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
+            optimizers={t.name: experiment.training(t.name).optimizer for t in experiment.tasks},
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
@@ -149,6 +162,10 @@ class Trainer:
             setup.resident.set(first)
             self._try_out(setup)
         return Params(setup.resident.layout, first)
+
+    def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
+        """The shape of a batch of these training examples, as the model sees it."""
+        return tuple(self._setup(task).inputs.train(rows)[0].shape)
 
     def weigh(self, name: str) -> ModelSize | None:
         """How large a task's model will be; None if only building it can tell."""
@@ -180,7 +197,8 @@ class Trainer:
         try:
             setup = self._setup(jobs[0].address.task)
         except MmflError as error:
-            yield from (ClientFailure(job.address, "raised", str(error)) for job in jobs)
+            said, trace = str(error), format_cause(error)
+            yield from (ClientFailure(job.address, "raised", said, trace=trace) for job in jobs)
             return
         step = setup.kernel.together
         for start in range(0, len(jobs), step):
@@ -191,6 +209,7 @@ class Trainer:
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = calls.perf_counter(), 0.0, 0
+        turns: list[Turn] = []
         try:
             turns = [self._turn(job) for job in jobs]
             with self._isolate():
@@ -213,8 +232,11 @@ class Trainer:
         except BaseException as error:  # a model may raise anything
             pass_on(error)
             if len(jobs) == 1:
-                said = describe_error(error, setup.task.model) + _hint(error)
-                yield ClientFailure(jobs[0].address, "raised", said)
+                said = describe_error(error, *setup.parts)
+                for turn in turns:
+                    said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
+                trace = format_traceback(error)
+                yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
             for job in jobs[done:]:
                 yield from self._some(setup, [job], weights, out)
@@ -240,9 +262,11 @@ class Trainer:
                 loss, metric, guess, tally = self._sums(setup, rows, split)
         except BaseException as error:
             pass_on(error)
-            said = describe_error(error, setup.task.model)
+            said = describe_error(error, *setup.parts)
+            if is_batch_of_one(error):
+                said += "; the last batch has one example: change evaluate.batch_size"
             if client is not None:
-                return EvaluationFailure(task, client, "raised", said)
+                return EvaluationFailure(task, client, "raised", said, format_traceback(error))
             raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
@@ -284,9 +308,9 @@ class Trainer:
         with _guard(name, "its model cannot be built", task.model):
             with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
+            last = supports_channels_last(module)
             resident = Resident(module)
         try:
-            last = supports_channels_last(module)
             with guard_part("normalization", task.normalize):
                 inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
             with guard_part("metric", task.metric):
@@ -294,19 +318,33 @@ class Trainer:
                 sums = find_sums_shape(task.metric, data)
         except MmflError as error:
             raise EngineError(f"task {name!r}: {error}") from error.__cause__
-        precision = self._precision
-        made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
+        optimizer, precision = self._optimizers[name], self._precision
+        with _guard(name, "its optimizer cannot be used", optimizer):
+            try_optimizer(optimizer, module.parameters())
+        computes = self._kernels[name]
+        made = kernel(computes, task, resident, inputs, precision=precision, optimizer=optimizer)
         guess = _guess(data, task.loss)
         return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
+
+    def _refuse_tokens(self, setup: _TaskSetup) -> None:
+        """Refuse whole numbers as examples of a built-in model that cannot embed them."""
+        model, data = setup.task.model, setup.data
+        if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
+            return
+        rule = "which only models of sequences (gru, lstm, transformer, cnn1d) and your own"
+        if getattr(model, "takes_tokens", False):
+            if data.vocabulary is not None:
+                return
+            rule = "but some are negative, which only your own model"
+        raise EngineError(
+            f"task {setup.task.name!r}: its examples are whole numbers, {rule} (with an embedding) "
+            "can take; give them as float32 or as bytes"
+        )
 
     def _try_out(self, setup: _TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
         name, data = setup.task.name, setup.data
-        if data.x_train.dtype == np.int64 and MODELS.kind_of(setup.task.model) in MODELS.table:
-            raise EngineError(
-                f"task {name!r}: its examples are whole numbers, which only your own model "
-                "(with an embedding) can take; give them as float32 or as bytes"
-            )
+        self._refuse_tokens(setup)
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss
@@ -315,6 +353,7 @@ class Trainer:
                 x, y = setup.inputs.train(rows, rng=stream(0, "try"))
             with _guard(name, "its model does not run", model):
                 outputs = setup.outputs(x, y, "float32")
+                setup.resident.check()
         shape = (len(rows), *y.shape[1:])
         if data.classes is not None:
             shape = (len(rows), data.classes, *y.shape[1:])
@@ -345,9 +384,3 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
         return torch.zeros(())
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
-
-
-def _hint(error: BaseException) -> str:
-    """What helps a client whose training raised this, if that is known."""
-    alone = "more than 1 value per channel when training" in text_of(error)  # batch normalisation
-    return '; a last batch of one example: set local.remainder = "drop"' if alone else ""

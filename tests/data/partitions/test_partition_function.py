@@ -93,7 +93,7 @@ def test_its_failure_is_one_sentence() -> None:
     experiment = Experiment(rounds=1, clients=Clients(2), tasks=(task,))
     assert one_line(DataError, lambda: simulate(experiment, {"a": data})) == (
         "task 'a': its partition failed: ZeroDivisionError: by nothing "
-        "(test_partition_function.py, line 39)"
+        '(test_partition_function.py, line 39, in failing: raise ZeroDivisionError("by nothing"))'
     )
 
 

@@ -70,7 +70,7 @@ def name_file(file: Path) -> Iterator[None]:
     except MmflError as error:
         if str(file) in str(error) or str(error).startswith("sets: "):
             raise
-        raise add_prefix(error, f"{file}: ") from None
+        raise add_prefix(error, f"{file}: ") from error.__cause__
     except MemoryError as error:
         raise ResourceError(f"{file}: {describe_shortage(error)}") from None
 
@@ -87,7 +87,7 @@ def name_options_of(*options: str) -> Iterator[None]:
     except InputError as error:
         if str(error).partition(" ")[0].rstrip(":") not in options:
             raise
-        raise type(error)(f"--{error}") from None
+        raise add_prefix(error, "--") from error.__cause__
 
 
 @contextmanager

@@ -132,7 +132,7 @@ class Market:
             with imports_allowed(allow_imports):
                 return parse(cls, read_toml(text))
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
+            raise ConfigError(f"{path}: {error}") from error.__cause__
 
     def bids(self, seed: int | None = None) -> Bids:
         """The bids, or those of another seed."""

@@ -1,0 +1,119 @@
+"""A table in memory, as a CSV file, a Parquet file or a DataFrame has it: columns by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Column", "Table", "is_number", "parse_number"]
+
+Anything = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_LONG = re.compile(r"[+-]?[0-9]{19,}")
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column: numbers, or text as places in a list of words.
+
+    Attributes:
+        values: Numbers or truth values; or, if there are words, the place of each cell's word.
+        missing: Which cells are empty; whatever `values` holds there means nothing.
+        words: The different texts; None = it is a column of numbers.
+        mixed: The row and the text of the first cell that is not a number, in a column that holds
+            numbers as well; None = there is no such cell.
+        kind: What it holds, if that is neither numbers nor text, e.g. "dates".
+    """
+
+    values: Anything
+    missing: Mask
+    words: tuple[str, ...] | None = None
+    mixed: tuple[int, str] | None = None
+    kind: str = ""
+
+    def take(self, rows: Anything) -> Column:
+        """These rows of it."""
+        return replace(self, values=self.values[rows], missing=self.missing[rows])
+
+    @cached_property
+    def parsed(self) -> Column:
+        """Words as numbers or truth values, if all of them are; else the column as it is."""
+        if not self.words:
+            return self
+        lower = [word.lower() for word in self.words]
+        numbers: Anything
+        if set(lower) <= _TRUTH.keys():
+            numbers = np.array([_TRUTH[word] for word in lower])
+        elif all(map(_WHOLE.fullmatch, self.words)):
+            numbers = np.array([int(word) for word in self.words], np.int64)
+        elif all(map(is_number, self.words)) and not any(map(_LONG.fullmatch, self.words)):
+            numbers = np.array([float(word) for word in self.words])
+        else:  # also if a float would not tell whole numbers apart
+            return self
+        return Column(numbers[self.values], self.missing)
+
+    @cached_property
+    def texts(self) -> Column:
+        """Numbers as words; else the column as it is. Only words that occur, sorted."""
+        if self.words is None:
+            found, places = np.unique(self.values, return_inverse=True)
+            whole = found.dtype.kind == "f" and bool((found == np.floor(found)).all())
+            names = [str(value) for value in (found.astype(np.int64) if whole else found).tolist()]
+            return replace(self, values=places, words=tuple(names))
+        used, places = np.unique(self.values, return_inverse=True)
+        names = [self.words[place] for place in used.tolist()]
+        key = int if names and all(map(_WHOLE.fullmatch, names)) else str
+        order = sorted(range(len(names)), key=lambda place: (key(names[place]), names[place]))
+        rank = np.argsort(np.array(order, np.int64))
+        return replace(self, values=rank[places], words=tuple(names[place] for place in order))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of the same length.
+
+    Attributes:
+        where: What the table is called in messages.
+        columns: From name to column.
+        rows: How many rows there are.
+        lines: The line of the file in which each row begins; None = it has no lines.
+        ignored: The names of columns that were not read.
+    """
+
+    where: str
+    columns: Mapping[str, Column]
+    rows: int
+    lines: npt.NDArray[np.int64] | None = None
+    ignored: frozenset[str] = frozenset()
+
+    def place(self, row: int) -> str:
+        """Where a row is, in words."""
+        return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+
+    def take(self, rows: Anything) -> Table:
+        """These rows of it."""
+        columns = {name: column.take(rows) for name, column in self.columns.items()}
+        lines = None if self.lines is None else self.lines[rows]
+        return replace(self, columns=columns, rows=len(rows), lines=lines)
+
+
+def parse_number(text: str) -> float | None:
+    """The number that a cell holds; None if it is none. Python's 1_000 is not one."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell holds a number."""
+    return parse_number(text) is not None

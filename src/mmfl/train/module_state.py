@@ -1,0 +1,118 @@
+"""What a network keeps besides its weights, put back to its beginning before each turn.
+
+A network's `forward` may cache a table, count its calls, or put one tensor in the place of another.
+A turn must not depend on the turns before it in the same process, which differ from one number of
+workers to the next. So whatever a network can reach through its attributes is noted when it has
+been built: tensors, arrays, random generators, lists, dictionaries, sets, and the attributes of
+layers and of the user's own objects. Classes, functions, global variables and the objects of other
+libraries are left alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import is_
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mmfl.system.user_code import is_users_class
+
+__all__ = ["ModuleState"]
+
+
+class ModuleState:
+    """All that `restore` puts back.
+
+    Args:
+        module: The network, as it was built.
+        weights: Its parameters and buffers whose values are set elsewhere.
+    """
+
+    def __init__(self, module: nn.Module, weights: Iterable[Tensor]) -> None:
+        self._seen: dict[int, Any] = {id(tensor): tensor for tensor in weights}
+        self._actions: list[Callable[[], object]] = [
+            partial(tensor.requires_grad_, tensor.requires_grad) for tensor in self._seen.values()
+        ]
+        waiting: list[Any] = [module]
+        while waiting:
+            value = waiting.pop()
+            if id(value) not in self._seen:
+                action, inner = _inspect(value)
+                self._seen[id(value)] = value  # while it is kept, nothing else has this number
+                self._actions += [] if action is None else [action]
+                waiting += inner
+
+    def restore(self) -> None:
+        """Everything as it was when the network was built."""
+        for action in self._actions:
+            action()
+
+
+def _inspect(value: Any) -> tuple[Callable[[], object] | None, Iterable[Any]]:
+    """What puts a value back, and the values in it."""
+    match value:
+        case None | bool() | int() | float() | complex() | str() | bytes() | type():
+            return None, ()
+        case Tensor():
+            return _for_tensor(value), ()
+        case np.ndarray():
+            return partial(_put_array, value, value.copy()) if value.flags.writeable else None, ()
+        case dict():
+            return partial(_put_items, value, dict(value)) if value else value.clear, value.values()
+        case list() | deque():
+            return partial(_put_sequence, value, list(value)) if value else value.clear, value
+        case set():
+            return partial(_put_set, value, set(value)), ()
+        case tuple():
+            return None, value
+        case torch.Generator():
+            return partial(value.set_state, value.get_state()), ()
+        case random.Random():
+            return partial(value.setstate, value.getstate()), ()
+        case np.random.Generator():
+            bits = value.bit_generator
+            return partial(setattr, bits, "state", bits.state), ()
+        case np.random.RandomState():
+            return partial(value.set_state, value.get_state()), ()
+    if isinstance(value, nn.Module) or is_users_class(type(value)):
+        return None, [vars(value)] if hasattr(value, "__dict__") else ()
+    return None, ()
+
+
+def _for_tensor(tensor: Tensor) -> Callable[[], object] | None:
+    if tensor.grad_fn is not None or tensor.is_inference() or tensor.is_meta:
+        return None
+    return partial(_put_tensor, tensor, tensor.detach().clone())
+
+
+def _put_tensor(tensor: Tensor, first: Tensor) -> None:
+    tensor.data = first.clone()
+    tensor.grad = None
+
+
+def _put_array(array: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> None:
+    np.copyto(array, first)
+
+
+def _put_items(items: dict[Any, Any], first: dict[Any, Any]) -> None:
+    same = len(items) == len(first) and all(map(is_, items, first))
+    if not (same and all(map(is_, items.values(), first.values()))):
+        items.clear()
+        items.update(first)
+
+
+def _put_sequence(items: list[Any] | deque[Any], first: list[Any]) -> None:
+    if len(items) != len(first) or not all(map(is_, items, first)):
+        items.clear()
+        items.extend(first)
+
+
+def _put_set(items: set[Any], first: set[Any]) -> None:
+    items.clear()
+    items.update(first)

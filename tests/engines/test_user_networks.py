@@ -1,0 +1,149 @@
+"""Networks of every kind that users have: the same bits with any number of workers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import mmfl
+from mmfl.errors import EngineError
+from support.helpers import one_line
+
+RNG = np.random.default_rng(0)
+SERIES = RNG.normal(size=(90, 6, 3)).astype(np.float32)
+LABELS = (SERIES.mean((1, 2)) > 0).astype(int)
+DATA = SERIES[:70], LABELS[:70], SERIES[70:], LABELS[70:]
+
+
+class Rotary(nn.Module):
+    """A layer that rotates pairs; its tables are made when they are needed, and grow."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.tables = 0, None
+
+    def forward(self, x):
+        self.calls += 1
+        length = x.shape[1] + self.calls  # longer and longer
+        if self.tables is None or len(self.tables[0]) < length:
+            angle = torch.arange(length)[:, None] / 10 ** torch.arange(2.0)
+            self.tables = angle.cos(), angle.sin()
+        cos, sin = (table[: x.shape[1]] for table in self.tables)
+        one, other = x.chunk(2, -1)
+        turned = torch.cat([one * cos - other * sin, one * sin + other * cos], -1)
+        return turned * (1 + 0.001 * self.calls)  # how often it was called can be seen
+
+
+def make_network(kind: str) -> nn.Module:
+    class Net(nn.Module):
+        """Series are N x 1 x T x F."""
+
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
+            self.middle = nn.Identity()
+            self.masks = {}
+
+        def forward(self, x):
+            x = torch.tanh(self.first(x.squeeze(1)))
+            if kind == "mask":  # one for each batch size
+                self.masks.setdefault(len(x), torch.rand(len(x), 1, 4) > 0.3)
+                x = x * self.masks[len(x)]
+            if kind == "gru":
+                return self.last(self.middle(x)[0][:, -1])
+            if kind == "batch norm":
+                return self.last(self.middle(x.mean(1)))
+            return self.last(self.middle(x).mean(1))
+
+    class Tied(Net):
+        def __init__(self):
+            super().__init__()
+            self.middle = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+            self.middle[2].weight = self.middle[0].weight
+
+    network = Tied() if kind == "tied" else Net()
+    if kind == "rotary":
+        network.middle = Rotary()
+    if kind == "batch norm":
+        network.middle = nn.BatchNorm1d(4)
+    if kind == "dropout":
+        network.middle = nn.Dropout(0.4)
+    if kind == "gru":
+        network.middle = nn.GRU(4, 4, batch_first=True)
+    if kind == "frozen":
+        network.first.requires_grad_(False)
+    return network
+
+
+KINDS = ("rotary", "mask", "batch norm", "dropout", "tied", "frozen", "gru")
+
+
+def experiment(**models) -> mmfl.Experiment:
+    tasks = [mmfl.Task(name, data=DATA, model=model) for name, model in models.items()]
+    return mmfl.Experiment(
+        tasks=tasks, clients=7, rounds=3, local={"epochs": 2, "batch_size": 4}, engine="inline"
+    )
+
+
+@pytest.fixture(scope="module")
+def made() -> mmfl.Experiment:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return experiment(**{kind.replace(" ", "_"): make_network(kind) for kind in KINDS})
+
+
+@pytest.fixture(scope="module")
+def ended(made, tmp_path_factory):
+    return mmfl.run(made, out=tmp_path_factory.mktemp("inline") / "run")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_fingerprint_with_any_number_of_workers(workers, made, ended, tmp_path):
+    other = mmfl.run(replace(made, engine={"workers": workers}), out=tmp_path / "run")
+    assert other.fingerprint == ended.fingerprint
+
+
+def test_an_interrupted_run_ends_with_the_same_bits(made, ended, tmp_path):
+    part = mmfl.run(replace(made, rounds=1), out=tmp_path / "run")
+    assert mmfl.run(made, out=part.folder, resume=True).fingerprint == ended.fingerprint
+
+
+def test_a_turn_does_not_depend_on_the_order_in_which_tasks_are_trained(made, ended):
+    *_, (state, record) = mmfl.rounds(replace(made, tasks=made.tasks[::-1]))
+    assert record.failures == ()
+    *_, (straight, _) = mmfl.rounds(made)
+    for task in state.params:
+        assert np.array_equal(state.params[task].flat, straight.params[task].flat)
+
+
+def test_running_statistics_are_averaged_and_frozen_weights_stay(made):
+    *_, (state, _) = mmfl.rounds(made)
+    first = made.tasks[[task.name for task in made.tasks].index("frozen")].model.function.find()
+    kept = first.first.weight.detach().numpy()
+    assert np.array_equal(state.params["frozen"]["first.weight"], kept)
+    normed = state.params["batch_norm"]
+    assert (normed["middle.running_mean"] != 0).all()
+    assert "middle.num_batches_tracked" not in normed
+    assert "middle.2.weight" not in state.params["tied"]
+
+
+def test_layers_that_forward_makes_are_refused_before_training():
+    class Late(nn.Module):
+        def forward(self, x):
+            if not hasattr(self, "layer"):
+                self.layer = nn.Linear(x.shape[-1], 2)
+            return self.layer(x.mean((1, 2))) + self.bias
+
+        def __init__(self):
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(2))
+
+    said = one_line(EngineError, lambda: next(mmfl.rounds(experiment(a=Late))))
+    assert said == (
+        "task 'a': its model does not run: the network makes its weights 'layer.weight' while it "
+        "runs; make them in __init__, and register what is only a cache with persistent=False"
+    )
