@@ -30,7 +30,7 @@ from mmfl.data.partition import (
 )
 from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
 from mmfl.data.skew import label_skew, skew_by_chance, target_skew
-from mmfl.data.table_files import CsvFile
+from mmfl.data.table_files import CsvFile, ParquetFile
 
 __all__ = [
     "DATASETS",
@@ -55,6 +55,7 @@ __all__ = [
     "Named",
     "Normalize",
     "Npz",
+    "ParquetFile",
     "Partition",
     "Points",
     "Reduced",
