@@ -88,7 +88,7 @@ NAN = np.array([[0.0], [np.nan]] * 3)
         ({"x_trian": 1}, "unknown key 'x_trian'; did you mean 'x_train'?"),
         ({"client": 1}, "unknown key 'client'; did you mean 'clients'?"),
         ({"x_train": [[1, 2], [3]]}, "x_train cannot be converted to an array"),
-        ({"x_train": np.zeros((6, 4), bool)}, "must be bytes, real or whole numbers, got bool"),
+        ({"x_train": np.zeros((6, 4), complex)}, "must be bytes, real or whole numbers, got complex128"),
         ({"x_train": np.full((6, 4), "a")}, "must be bytes, real or whole numbers"),
         ({"x_train": np.zeros((6, 4), complex)}, "got complex128"),
         ({"x_train": np.zeros(6)}, "N x features or N x H x W (x C), got shape (6,)"),

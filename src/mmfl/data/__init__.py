@@ -1,7 +1,7 @@
 """Data sets, and their partition among clients."""
 
 from mmfl.data.arrays import Arrays, Examples, content_hash
-from mmfl.data.conversion import from_frame
+from mmfl.data.conversion import from_frame, from_hugging_face
 from mmfl.data.datasets import (
     DATASETS,
     Dataset,
@@ -65,6 +65,7 @@ __all__ = [
     "data_folder",
     "default_folder",
     "from_frame",
+    "from_hugging_face",
     "holders",
     "keep_data",
     "label_skew",
