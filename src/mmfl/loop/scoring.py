@@ -188,6 +188,7 @@ class _EvaluationGate:
         task, client = (answer.task, answer.client) if fits else (piece.task, piece.client)
         if not isinstance(task, str) or not isinstance(client, int | np.integer):
             return False
+        client = int(client)
         if client not in self.holds.get(task, ()):
             return False
         reason = detail = trace = ""
