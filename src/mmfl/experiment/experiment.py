@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -201,9 +201,11 @@ class Experiment:
         found = {} if self.recruitment is None else self.recruitment.files()
         return found | {key: hash_ for task in self.tasks for key, hash_ in task.files().items()}
 
-    def hash_files(self) -> dict[str, str]:
-        """The same as `files`, but `InputError` for a file that cannot be read twice."""
-        return {key: found or self.file_hash(key) for key, found in self.files().items()}
+    def hash_files(self, needed: Container[str] | None = None) -> dict[str, str]:
+        """`files`, but `InputError` for one (by default any) that is needed and cannot be read."""
+        hashes = self.files()
+        again = [key for key in hashes if not hashes[key] and (needed is None or key in needed)]
+        return hashes | {key: self.file_hash(key) for key in again}
 
     def file_hash(self, key: str) -> str:
         """SHA-256 of one of these files; `InputError` if it cannot be read, which says why."""

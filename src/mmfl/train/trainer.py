@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mmfl.data import Arrays
-from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -49,6 +49,7 @@ from mmfl.train import reference
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
+from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
@@ -208,6 +209,7 @@ class Trainer:
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = calls.perf_counter(), 0.0, 0
+        turns: list[Turn] = []
         try:
             turns = [self._turn(job) for job in jobs]
             with self._isolate():
@@ -230,7 +232,9 @@ class Trainer:
         except BaseException as error:  # a model may raise anything
             pass_on(error)
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts) + _hint(error)
+                said = describe_error(error, *setup.parts)
+                for turn in turns:
+                    said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
                 trace = format_traceback(error)
                 yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
@@ -259,6 +263,8 @@ class Trainer:
         except BaseException as error:
             pass_on(error)
             said = describe_error(error, *setup.parts)
+            if is_batch_of_one(error):
+                said += "; the last batch has one example: change evaluate.batch_size"
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
             raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
@@ -320,14 +326,25 @@ class Trainer:
         guess = _guess(data, task.loss)
         return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
 
+    def _refuse_tokens(self, setup: _TaskSetup) -> None:
+        """Refuse whole numbers as examples of a built-in model that cannot embed them."""
+        model, data = setup.task.model, setup.data
+        if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
+            return
+        rule = "which only models of sequences (gru, lstm, transformer, cnn1d) and your own"
+        if getattr(model, "takes_tokens", False):
+            if data.vocabulary is not None:
+                return
+            rule = "but some are negative, which only your own model"
+        raise EngineError(
+            f"task {setup.task.name!r}: its examples are whole numbers, {rule} (with an embedding) "
+            "can take; give them as float32 or as bytes"
+        )
+
     def _try_out(self, setup: _TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
         name, data = setup.task.name, setup.data
-        if data.x_train.dtype == np.int64 and MODELS.kind_of(setup.task.model) in MODELS.table:
-            raise EngineError(
-                f"task {name!r}: its examples are whole numbers, which only your own model "
-                "(with an embedding) can take; give them as float32 or as bytes"
-            )
+        self._refuse_tokens(setup)
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss
@@ -367,9 +384,3 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
         return torch.zeros(())
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
-
-
-def _hint(error: BaseException) -> str:
-    """What helps a client whose training raised this, if that is known."""
-    alone = "more than 1 value per channel when training" in text_of(error)  # batch normalisation
-    return '; a last batch of one example: set local.remainder = "drop"' if alone else ""
