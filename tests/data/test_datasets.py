@@ -94,10 +94,6 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
             {"x_train": np.zeros((6, 4, 5), complex)},
             "x_train must be bytes, real or whole numbers, got complex128",
         ),
-        (
-            {"x_train": np.zeros((6, 4, 5), complex)},
-            "x_train must be bytes, real or whole numbers, got complex128",
-        ),
         ({"x_test": np.array([["a"]] * 4)}, "x_test must be bytes, real or whole numbers, got <U1"),
         (
             {"x_train": np.zeros(6)},
