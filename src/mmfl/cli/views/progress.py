@@ -201,10 +201,10 @@ def troubles(run: Run) -> list[str]:
     if run.inexact:
         lines.append(f"not bit-exact: {run.inexact}")
     if run.failed:
-        turns = run.failed  # older versions did not tell turns and evaluations apart
+        lost = run.failed  # older versions did not tell turns and evaluations apart
         if run.verifiable:
-            turns = min(turns, sum(of_task.failed for of_task in run.outcomes.values()))
-        failed = _describe_failed(turns, run.failed - turns)
+            lost = min(lost, sum(turns.failed for turns in run.outcomes.values()))
+        failed = _describe_failed(lost, run.failed - lost)
         lines.append(f"{failed}; most common reason: {run.complaint}")
     if run.quarantined:
         are = "is" if run.quarantined == 1 else "are"
