@@ -34,8 +34,9 @@ def apply_step(params: Params, step: Doubles, mean: Doubles | None = None) -> Pa
         step: What is added to them; it is overwritten.
         mean: What is added to running statistics instead: they are averaged.
     """
-    for place in () if mean is None else params.layout.statistics:
-        step[place] = mean[place]
+    if mean is not None:
+        for place in params.layout.statistics:
+            step[place] = mean[place]
     return Params(params.layout, (params.flat + step).astype(np.float32))
 
 
