@@ -62,9 +62,10 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
 
     check_names(Path("runs"), experiment)
     engine = InlineEngine(experiment, data_dir)
-    population = Population.of(engine.federation, experiment.resolved())
+    experiment = experiment.resolved()
+    population = Population.of(engine.federation, experiment)
     if isinstance(experiment.engine, Local):
-        workers = experiment.engine.processes
+        workers = experiment.engine.count_workers(experiment.device)
         refuse([*worker_needs(workers), *engine.needs()], workers=workers)
     params = engine.initial()
     some = min(1000, len(engine.federation.clients))
@@ -77,6 +78,8 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
             f"task {task}: {weights.layout.size:,} weights in {len(weights)} tensors, "
             f"{points} examples per client"
         )
+    if experiment.device != "cpu":
+        lines.append(f"device {experiment.device}: whether its memory suffices is not known")
     if population.recruited is not None:
         warn_left_out(population.recruited)
         lines.append(_describe_recruited(population.recruited))

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from mmfl.aggregate import AGGREGATORS, WANTS, Aggregator, Checks, Mean, wanted_by
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
 from mmfl.config import (
+    WRITE_IF_SET,
     Count,
     Natural,
     apply_set,
@@ -28,6 +29,7 @@ from mmfl.config import (
     read_toml,
     short,
 )
+from mmfl.devices import DeviceName, find_device
 from mmfl.errors import ConfigError, InputError, did_you_mean, plural, text_of
 from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
@@ -70,6 +72,8 @@ class Experiment:
         clients: How many clients there are, and which of them are active; or just how many.
         tasks: The S tasks.
         seed: Seed of all random numbers.
+        device: Where models are trained and evaluated: "cpu", a GPU ("cuda", "cuda:1", "mps"), or
+            "auto": "cuda" or "mps" where there is one.
         precision: "float32", or "bf16" for forward and backward passes with float32 weights.
         kernel: How training is computed; "auto" is resolved when a run starts.
         score: What the difficulty f_s is: "error" (default), "loss", "relative_loss", "distance".
@@ -98,6 +102,7 @@ class Experiment:
     tasks: Annotated[tuple[Task, ...], Field(json_schema_extra={"minItems": 1})]
     seed: Natural = 0
     precision: Literal["float32", "bf16"] = "float32"
+    device: Annotated[DeviceName, WRITE_IF_SET] = "cpu"
     kernel: KernelName = "auto"
     score: Annotated[Score, SCORES] = Error()
     score_split: Literal["validation", "test"] = "validation"
@@ -146,8 +151,8 @@ class Experiment:
             if self.kernel_of(task) == "batched" and not self.fits_batched(task):
                 raise ValueError(
                     f'kernel = "batched" needs an mlp without dropout or augment, with '
-                    f'cross_entropy, sgd and float32, unlike task {task.name!r}; "fast" can train '
-                    "every task"
+                    f'cross_entropy, sgd, float32 and device = "cpu", unlike task {task.name!r}; '
+                    '"fast" can train every task'
                 )
 
     @property
@@ -248,6 +253,9 @@ class Experiment:
 
     def resolved(self) -> Experiment:
         """The experiment with every "auto" that affects the result replaced by its meaning."""
+        device = find_device(self.device)
+        if device != self.device:
+            return dataclasses.replace(self, device=device).resolved()
         common: KernelName = "fast" if self.kernel == "auto" else self.kernel
         with imports_allowed(True):  # a user's loss, imported already, names its metric
             tasks = tuple(
@@ -270,6 +278,8 @@ class Experiment:
 
     def fits_batched(self, task: Task) -> bool:
         """Whether the kernel "batched" can train a task."""
+        if self.device not in ("cpu", "auto"):
+            return False
         return fits_batched(task, self.training(task.name), self.precision)
 
     def to_toml(self) -> str:

@@ -12,6 +12,7 @@ from mmfl.experiment import Task
 from mmfl.objectives import CrossEntropy
 from mmfl.optimizers import Optimizer
 from mmfl.train.batched import Batched
+from mmfl.train.device import Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.optimizers import choose_optimizer
 from mmfl.train.reference import Kernel, OneByOne
@@ -28,6 +29,7 @@ def kernel(
     *,
     precision: str,
     optimizer: Optimizer,
+    device: Device,
 ) -> Kernel:
     """The kernel of that name for a task's network; whether it fits was checked before."""
     if name == "batched":
@@ -36,4 +38,4 @@ def kernel(
     fast = name == "fast"
     batches = inputs.batches if fast else partial(inputs.batches, at_once=False)
     start = choose_optimizer(optimizer, fused=fast)
-    return OneByOne(resident, batches, task.loss.mean, precision, start)
+    return OneByOne(resident, batches, task.loss.mean, precision, start, device)

@@ -46,6 +46,7 @@ from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
+from mmfl.train.device import CPU, Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
@@ -73,6 +74,7 @@ class _TaskSetup:
     metric: Callable[[Tensor, Tensor], Tensor]
     guess: Tensor
     sums: tuple[int, ...] | None
+    device: Device
 
     @property
     def parts(self) -> tuple[object, ...]:
@@ -80,7 +82,9 @@ class _TaskSetup:
         return self.task.model, self.task.loss, self.task.metric, self.task.augment
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
-        return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
+        """Those of the model, on the processor."""
+        outputs = self.device.fetch(reference.forward(self.resident.module, x, precision))
+        return reference.match_shape(outputs, y)
 
     def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
         """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
@@ -105,7 +109,8 @@ class Trainer:
         seed: Of models' first weights, and of what evaluations draw.
         precision: In which models compute.
         batch_size: Of evaluations.
-        settled: Whether only mmfl's code runs in this process, after `settle_torch`: nothing then
+        device: Where models are trained and evaluated.
+        settled: Whether only mmfl's code runs in this process, after `Device.settle`: nothing then
             changes how torch computes, and no piece of work has to be isolated.
     """
 
@@ -120,13 +125,15 @@ class Trainer:
         seed: int,
         precision: str,
         batch_size: int,
+        device: Device = CPU,
         settled: bool = False,
     ) -> None:
         self._tasks = {task.name: task for task in tasks}
         self._kernels, self._optimizers = kernels, optimizers
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self._isolate: Callable[[], AbstractContextManager[None]]
-        self._isolate = nullcontext if settled else isolate_torch
+        self._isolate = nullcontext if settled else device.isolate
+        self.device = device
         self.arrays = arrays
         self.federation = federation
         self._setups: dict[str, _TaskSetup] = {}
@@ -145,6 +152,7 @@ class Trainer:
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
+            device=Device(experiment.device),
             settled=settled,
         )
 
@@ -152,7 +160,7 @@ class Trainer:
         """The task's first weights: Algorithm 1, line 1."""
         setup = self._setup(task)
         first = setup.resident.first.copy()
-        with isolate_torch():
+        with self.device.isolate():
             if setup.task.warm_start is not None:
                 try:
                     first = load_warm_start(setup.task.warm_start, setup.resident.layout)
@@ -225,6 +233,7 @@ class Trainer:
                     done += 1
         except BaseException as error:  # a model may raise anything
             pass_on(error)
+            self.device.check()
             if len(jobs) == 1:
                 said = describe_error(error, *setup.parts) + _hint(error)
                 trace = format_traceback(error)
@@ -249,11 +258,12 @@ class Trainer:
             if client is not None:
                 rows = self.federation.shard(task, client)
             assert rows is not None
-            with self._isolate(), torch.no_grad(), seed_torch(rng):
+            with self._isolate(), torch.no_grad(), self.device.seed(rng):
                 setup.resident.set(weights)
                 loss, metric, guess, tally = self._sums(setup, rows, split)
         except BaseException as error:
             pass_on(error)
+            self.device.check()
             said = describe_error(error, *setup.parts)
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
@@ -285,7 +295,7 @@ class Trainer:
 
     def _setup(self, name: str) -> _TaskSetup:
         if name not in self._setups:
-            with isolate_torch():
+            with self.device.isolate():
                 self._setups[name] = self._build(name)
         return self._setups[name]
 
@@ -299,10 +309,12 @@ class Trainer:
             with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
             last = supports_channels_last(module)
-            resident = Resident(module)
+            resident = Resident(module, self.device)
         try:
             with guard_part("normalization", task.normalize):
-                inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
+                inputs = Inputs(
+                    data, task.normalize, task.augment, channels_last=last, device=self.device
+                )
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)
                 sums = find_sums_shape(task.metric, data)
@@ -311,10 +323,17 @@ class Trainer:
         optimizer, precision = self._optimizers[name], self._precision
         with _guard(name, "its optimizer cannot be used", optimizer):
             try_optimizer(optimizer, module.parameters())
-        computes = self._kernels[name]
-        made = kernel(computes, task, resident, inputs, precision=precision, optimizer=optimizer)
+        made = kernel(
+            self._kernels[name],
+            task,
+            resident,
+            inputs,
+            precision=precision,
+            optimizer=optimizer,
+            device=self.device,
+        )
         guess = _guess(data, task.loss)
-        return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
+        return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums, self.device)
 
     def _try_out(self, setup: _TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
@@ -327,7 +346,7 @@ class Trainer:
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss
-        with isolate_torch(), torch.no_grad(), seed_torch(stream(0, "try")):
+        with self.device.isolate(), torch.no_grad(), self.device.seed(stream(0, "try")):
             with _guard(name, "its examples cannot be prepared", model):  # by a user's `Augment`
                 x, y = setup.inputs.train(rows, rng=stream(0, "try"))
             with _guard(name, "its model does not run", model):
@@ -346,9 +365,9 @@ class Trainer:
             )
         with (
             _guard(name, "its loss or metric fails", loss),
-            isolate_torch(),
+            self.device.isolate(),
             torch.no_grad(),
-            seed_torch(stream(0, "try")),
+            self.device.seed(stream(0, "try")),
         ):
             self._sums(setup, rows, "train")
 
