@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,12 +30,13 @@ from mmfl.config import (
     short,
 )
 from mmfl.devices import DeviceName, find_device
-from mmfl.errors import ConfigError, InputError, did_you_mean, plural, text_of
+from mmfl.errors import ConfigError, InputError, did_you_mean, text_of
 from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
 from mmfl.experiment.identity import decisive_table, engine_table, hash_table
-from mmfl.experiment.local_training import LOCAL_KEYS, LocalOverride, LocalTraining
+from mmfl.experiment.local_training import LocalOverride, LocalTraining
+from mmfl.experiment.mistakes import join_mistakes, move_into_local, name_sources
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -43,7 +44,6 @@ from mmfl.experiment.parts import (
     Task,
     count_clients,
     fits_batched,
-    gather_local_keys,
 )
 from mmfl.experiment.recruitment import RecruitmentSettings
 from mmfl.faults import Faults, Quarantine
@@ -206,9 +206,11 @@ class Experiment:
         found = {} if self.recruitment is None else self.recruitment.files()
         return found | {key: hash_ for task in self.tasks for key, hash_ in task.files().items()}
 
-    def hash_files(self) -> dict[str, str]:
-        """The same as `files`, but `InputError` for a file that cannot be read twice."""
-        return {key: found or self.file_hash(key) for key, found in self.files().items()}
+    def hash_files(self, needed: Container[str] | None = None) -> dict[str, str]:
+        """`files`, but `InputError` for one (by default any) that is needed and cannot be read."""
+        hashes = self.files()
+        again = [key for key in hashes if not hashes[key] and (needed is None or key in needed)]
+        return hashes | {key: self.file_hash(key) for key in again}
 
     def file_hash(self, key: str) -> str:
         """SHA-256 of one of these files; `InputError` if it cannot be read, which says why."""
@@ -306,11 +308,11 @@ class Experiment:
         data, mistakes = read_toml(text), []
         for assignment in sets:
             try:
-                apply_set(data, _into_local(data, assignment))
+                apply_set(data, move_into_local(data, assignment))
             except ConfigError as error:
                 mistakes.append(str(error))
         if mistakes:
-            raise _join(mistakes)
+            raise join_mistakes(mistakes)
         return cls.from_dict(data, allow_imports=allow_imports)
 
     @classmethod
@@ -325,7 +327,7 @@ class Experiment:
             in_file = error.mistakes
             if changes:
                 in_file = _find_mistakes(text, allow_imports=allow_imports)
-            raise _name_sources(error.mistakes, in_file, str(path)) from error.__cause__
+            raise name_sources(error.mistakes, in_file, str(path)) from error.__cause__
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -357,43 +359,6 @@ def _find_mistakes(text: str, *, allow_imports: bool) -> tuple[str, ...]:
     except ConfigError as error:
         return error.mistakes
     return ()
-
-
-def _name_sources(mistakes: Sequence[str], in_file: Sequence[str], path: str) -> ConfigError:
-    """One error for all mistakes, each with its source: the file, `sets`, or both.
-
-    Args:
-        mistakes: Those of the file with its changes.
-        in_file: Those of the file alone.
-        path: The file.
-    """
-    unread = [mistake for mistake in mistakes if mistake.startswith("sets: ")]
-    if unread:  # nothing was changed, so the file is as wrong as it is alone
-        return _join([*unread, *(f"{path}: {mistake}" for mistake in in_file)])
-    # What a change repairs may have hidden another mistake of the file: then both are to blame.
-    repaired = any(mistake not in mistakes for mistake in in_file)
-    new = f"{path} with sets" if repaired else "sets"
-    return _join([f"{path if one in in_file else new}: {one}" for one in mistakes])
-
-
-def _join(mistakes: Sequence[str]) -> ConfigError:
-    """The first mistake, how many more there are, and all of them as `ConfigError.mistakes`."""
-    more = f" (and {plural(len(mistakes) - 1, 'more error')})" if len(mistakes) > 1 else ""
-    return ConfigError(f"{mistakes[0]}{more}", mistakes)
-
-
-def _into_local(data: dict[str, Any], assignment: str) -> str:
-    """``tasks.NAME.lr=...`` as ``tasks.NAME.local.lr=...``, wherever the file has its own."""
-    path, equals, value = assignment.partition("=")
-    match path.split("."):
-        case ["tasks", name, key] if key in LOCAL_KEYS and isinstance(data.get("tasks"), list):
-            try:
-                tables = [gather_local_keys(t) if isinstance(t, dict) else t for t in data["tasks"]]
-            except ValueError:  # the file's mistake, which is found when its tasks are read
-                return assignment
-            data["tasks"] = tables
-            return f"tasks.{name}.local.{key}{equals}{value}"
-    return assignment
 
 
 def check_experiment(value: object) -> None:

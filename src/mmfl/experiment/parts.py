@@ -42,7 +42,7 @@ from mmfl.data import (
 )
 from mmfl.errors import DataError
 from mmfl.experiment.local_training import LOCAL_KEYS, LocalOverride, LocalTraining
-from mmfl.models import MODELS, Mlp, Model
+from mmfl.models import MODELS, Logistic, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
 from mmfl.optimizers import Sgd
 from mmfl.system.files import hash_input
@@ -246,9 +246,10 @@ def _hash(path: str) -> str:
 
 def fits_batched(task: Task, local: LocalTraining, precision: str) -> bool:
     """Whether the kernel "batched" can train a task: layers and loss are what it was made for."""
-    plain = isinstance(task.model, Mlp) and not task.model.dropout and not task.augment
-    sgd = isinstance(local.optimizer, Sgd)
-    return plain and sgd and isinstance(task.loss, CrossEntropy) and precision == "float32"
+    model = task.model
+    dense = isinstance(model, Logistic) or (isinstance(model, Mlp) and not model.dropout)
+    plain = dense and not task.augment and precision == "float32"
+    return plain and isinstance(local.optimizer, Sgd) and isinstance(task.loss, CrossEntropy)
 
 
 def gather_local_keys(task: Mapping[str, Any]) -> dict[str, Any]:

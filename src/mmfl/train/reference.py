@@ -90,6 +90,7 @@ class OneByOne:
         precision: "float32" or "bf16".
         start: What starts a turn's optimizer.
         device: Where the network is.
+        least: Examples that a step needs. A pass drops a smaller remainder.
     """
 
     resident: Resident
@@ -98,6 +99,7 @@ class OneByOne:
     precision: str
     start: StartOptimizer = Sgd
     device: Device = CPU
+    least: int = 1
     together: ClassVar[int] = 1
 
     def train(
@@ -112,7 +114,7 @@ class OneByOne:
                     self.batches(turn.rows, turn.rng),
                     self.loss,
                     len(turn.rows),
-                    turn.work,
+                    turn.work.drop_below(self.least, len(turn.rows)),
                     precision=self.precision,
                     rng=turn.rng,
                     start=self.start,

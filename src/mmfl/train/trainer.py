@@ -11,16 +11,14 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from mmfl.data import Arrays
-from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -34,8 +32,6 @@ from mmfl.exchange import (
 from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
 from mmfl.models import MODELS
 from mmfl.objectives import (
-    BinaryCrossEntropy,
-    Loss,
     find_misfit,
     find_sums_shape,
     read_sums,
@@ -45,56 +41,22 @@ from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
-from mmfl.train import reference
 from mmfl.train.device import CPU, Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
+from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
-from mmfl.train.reference import Kernel, Turn
+from mmfl.train.reference import Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
 from mmfl.train.sizing import weigh
+from mmfl.train.task_setup import TaskSetup, guess_blindly
 from mmfl.train.warm_start import load_warm_start
 
 __all__ = ["Trainer"]
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class _TaskSetup:
-    """What a task is trained and evaluated with: its data, its network, its loss and metric."""
-
-    task: Task
-    data: Arrays
-    inputs: Inputs
-    resident: Resident
-    kernel: Kernel
-    metric: Callable[[Tensor, Tensor], Tensor]
-    guess: Tensor
-    sums: tuple[int, ...] | None
-    device: Device
-
-    @property
-    def parts(self) -> tuple[object, ...]:
-        """What a turn calls that may be the user's."""
-        return self.task.model, self.task.loss, self.task.metric, self.task.augment
-
-    def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
-        """Those of the model, on the processor."""
-        outputs = self.device.fetch(reference.forward(self.resident.module, x, precision))
-        return reference.match_shape(outputs, y)
-
-    def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
-        """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
-        if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
-            return float("nan")
-        try:
-            return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
-        except Exception as error:  # a user's loss need not be defined for constant outputs
-            pass_on(error)
-            return float("nan")
 
 
 class Trainer:
@@ -136,7 +98,7 @@ class Trainer:
         self.device = device
         self.arrays = arrays
         self.federation = federation
-        self._setups: dict[str, _TaskSetup] = {}
+        self._setups: dict[str, TaskSetup] = {}
 
     @classmethod
     def of(
@@ -169,6 +131,10 @@ class Trainer:
             setup.resident.set(first)
             self._try_out(setup)
         return Params(setup.resident.layout, first)
+
+    def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
+        """The shape of a batch of these training examples, as the model sees it."""
+        return tuple(self._setup(task).inputs.train(rows)[0].shape)
 
     def weigh(self, name: str) -> ModelSize | None:
         """How large a task's model will be; None if only building it can tell."""
@@ -208,10 +174,11 @@ class Trainer:
             yield from self._some(setup, jobs[start : start + step], weights, out)
 
     def _some(
-        self, setup: _TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
+        self, setup: TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = calls.perf_counter(), 0.0, 0
+        turns: list[Turn] = []
         try:
             turns = [self._turn(job) for job in jobs]
             with self._isolate():
@@ -235,7 +202,9 @@ class Trainer:
             pass_on(error)
             self.device.check()
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts) + _hint(error)
+                said = describe_error(error, *setup.parts)
+                for turn in turns:
+                    said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
                 trace = format_traceback(error)
                 yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
@@ -265,13 +234,15 @@ class Trainer:
             pass_on(error)
             self.device.check()
             said = describe_error(error, *setup.parts)
+            if is_batch_of_one(error):
+                said += "; the last batch has one example: change evaluate.batch_size"
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
             raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
     def _sums(
-        self, setup: _TaskSetup, rows: Ints, split: Split
+        self, setup: TaskSetup, rows: Ints, split: Split
     ) -> tuple[float, float, float, npt.NDArray[np.float64] | None]:
         """Loss, metric, the loss of a guess that has not looked at the example, metric's sums."""
         process, size = os.getpid(), self._batch_size
@@ -293,13 +264,13 @@ class Trainer:
             end_fork(process)  # before the next batch, in which it would fork again
         return loss, metric if tally is None else math.nan, guess, tally
 
-    def _setup(self, name: str) -> _TaskSetup:
+    def _setup(self, name: str) -> TaskSetup:
         if name not in self._setups:
             with self.device.isolate():
                 self._setups[name] = self._build(name)
         return self._setups[name]
 
-    def _build(self, name: str) -> _TaskSetup:
+    def _build(self, name: str) -> TaskSetup:
         data, task = self.arrays[name], self._tasks[name]
         misfit = find_misfit(task.loss, data)
         if misfit is not None:
@@ -332,17 +303,28 @@ class Trainer:
             optimizer=optimizer,
             device=self.device,
         )
-        guess = _guess(data, task.loss)
-        return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums, self.device)
+        guess = guess_blindly(data, task.loss)
+        return TaskSetup(task, data, inputs, resident, made, metric, guess, sums, self.device)
 
-    def _try_out(self, setup: _TaskSetup) -> None:
+    def _refuse_tokens(self, setup: TaskSetup) -> None:
+        """Refuse whole numbers as examples of a built-in model that cannot embed them."""
+        model, data = setup.task.model, setup.data
+        if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
+            return
+        rule = "which only models of sequences (gru, lstm, transformer, cnn1d) and your own"
+        if getattr(model, "takes_tokens", False):
+            if data.vocabulary is not None:
+                return
+            rule = "but some are negative, which only your own model"
+        raise EngineError(
+            f"task {setup.task.name!r}: its examples are whole numbers, {rule} (with an embedding) "
+            "can take; give them as float32 or as bytes"
+        )
+
+    def _try_out(self, setup: TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
         name, data = setup.task.name, setup.data
-        if data.x_train.dtype == np.int64 and MODELS.kind_of(setup.task.model) in MODELS.table:
-            raise EngineError(
-                f"task {name!r}: its examples are whole numbers, which only your own model "
-                "(with an embedding) can take; give them as float32 or as bytes"
-            )
+        self._refuse_tokens(setup)
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss
@@ -375,16 +357,3 @@ class Trainer:
 def _guard(task: str, failed: str, part: object) -> Guard:
     """A guard for what a task's parts do: whatever they raise is an error of that task."""
     return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True)
-
-
-def _guess(data: Arrays, loss: Loss) -> Tensor:
-    """What a model says that has not looked: all answers alike, or the mean training target."""
-    if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
-        return torch.zeros(())
-    return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
-
-
-def _hint(error: BaseException) -> str:
-    """What helps a client whose training raised this, if that is known."""
-    alone = "more than 1 value per channel when training" in text_of(error)  # batch normalisation
-    return '; a last batch of one example: set local.remainder = "drop"' if alone else ""
