@@ -41,6 +41,7 @@ from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
+from mmfl.train.building import build_network
 from mmfl.train.device import CPU, Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
@@ -49,7 +50,7 @@ from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
+from mmfl.train.seeding import end_fork, isolate_torch
 from mmfl.train.sizing import weigh
 from mmfl.train.task_setup import TaskSetup, guess_blindly
 from mmfl.train.warm_start import load_warm_start
@@ -125,7 +126,8 @@ class Trainer:
         with self.device.isolate():
             if setup.task.warm_start is not None:
                 try:
-                    first = load_warm_start(setup.task.warm_start, setup.resident.layout)
+                    resident, path = setup.resident, setup.task.warm_start
+                    first = load_warm_start(path, resident.layout, resident.find_others())
                 except MmflError as error:
                     raise EngineError(f"task {task!r}: {error}") from None
             setup.resident.set(first)
@@ -277,8 +279,8 @@ class Trainer:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
         with _guard(name, "its model cannot be built", task.model):
-            with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
-                module = task.model.build(data.shape, data.outputs)
+            with isolate_torch():
+                module = build_network(task, data, stream(self._seed, "initial", name))
             last = supports_channels_last(module)
             resident = Resident(module, self.device)
         try:
