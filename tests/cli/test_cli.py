@@ -229,7 +229,7 @@ def test_a_model_that_raises_costs_turns_not_the_run(call, config):
     code, out, err = call(
         "run", config, "--allow-imports", "--set", "tasks.dense.model.kind=oddmodels:Raises"
     )
-    assert code == 1
+    assert code == 3
     reason = "client turns failed; most common reason: raised: ValueError: not today"
     never = "task 'dense' never trained: all 7 turns failed; most common reason: raised: "
     assert one_sentence(err).startswith(f"mmfl: {never}ValueError: not today")
@@ -245,7 +245,7 @@ def test_what_a_client_said_is_shown_as_it_is(call, config, tmp_path):
     (tmp_path / "loud.py").write_text(LOUD.replace("SAID", repr(said)))
     loud = ("--allow-imports", "--set", "tasks.dense.model.kind=loud:Loud", "--set", "rounds=1")
     code, out, err = call("run", config, *loud)
-    assert code == 1
+    assert code == 3
     where = f"loud.py, line 13, in Net.forward: raise ValueError({said!r})"
     assert one_sentence(err).endswith(f"raised: ValueError: {said} ({where})")
     assert f"raised: ValueError: {said} ({where})\n" in out

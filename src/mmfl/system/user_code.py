@@ -30,6 +30,7 @@ from mmfl.system.tracebacks import (
     is_installed,
     is_library_code,
     is_users,
+    lead_to,
     walk,
 )
 
@@ -89,8 +90,7 @@ class Guard:
             said = describe_error(error, self._part)
             failed = self._failed if isinstance(self._failed, str) else self._failed()
             made = self._kind(f"{failed}: {said}")
-            # A debugger looks at the error that is raised: let it find the user's frame there.
-            raise made.with_traceback(error.__traceback__) from error
+            raise lead_to(made, error) from error
 
     def _is_users(self, error: BaseException) -> bool:
         if self._part is not None:
@@ -181,7 +181,7 @@ def add_prefix(error: MmflError, prefix: str) -> MmflError:
     kind = type(error) if type(error).__module__.startswith("mmfl.") else next(kinds)
     made: MmflError = kind(f"{prefix}{text_of(error)}")
     made.__cause__ = error.__cause__
-    return made.with_traceback(error.__traceback__)
+    return lead_to(made, error)
 
 
 def pass_on(error: BaseException, part: object = None) -> None:

@@ -42,7 +42,7 @@ from mmfl.objectives import (
 )
 from mmfl.rng import stream
 from mmfl.system import calls
-from mmfl.system.tracebacks import format_cause, format_traceback
+from mmfl.system.tracebacks import format_cause, format_traceback, lead_to
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs
@@ -104,6 +104,7 @@ class Trainer:
         batch_size: Of evaluations.
         settled: Whether only mmfl's code runs in this process, after `settle_torch`: nothing then
             changes how torch computes, and no piece of work has to be isolated.
+        raise_errors: Whether what a turn raises is raised, too.
     """
 
     def __init__(
@@ -117,7 +118,9 @@ class Trainer:
         precision: str,
         batch_size: int,
         settled: bool = False,
+        raise_errors: bool = False,
     ) -> None:
+        self._raise_errors = raise_errors
         self._tasks = {task.name: task for task in tasks}
         self._kernels = kernels
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
@@ -129,7 +132,12 @@ class Trainer:
 
     @classmethod
     def of(
-        cls, experiment: Experiment, arrays: Mapping[str, Arrays], *, settled: bool = False
+        cls,
+        experiment: Experiment,
+        arrays: Mapping[str, Arrays],
+        *,
+        settled: bool = False,
+        raise_errors: bool = False,
     ) -> Trainer:
         """A trainer for an experiment, which is resolved."""
         return cls(
@@ -141,6 +149,7 @@ class Trainer:
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
             settled=settled,
+            raise_errors=raise_errors,
         )
 
     def initial(self, task: str) -> Params:
@@ -222,6 +231,10 @@ class Trainer:
             pass_on(error)
             if len(jobs) == 1:
                 said = describe_error(error, *setup.parts) + _hint(error)
+                if self._raise_errors:
+                    name, client = setup.task.name, jobs[0].address.client
+                    made = EngineError(f"task {name!r}: the turn of client {client} failed: {said}")
+                    raise lead_to(made, error) from error
                 trace = format_traceback(error)
                 yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
@@ -252,7 +265,8 @@ class Trainer:
             said = describe_error(error, *setup.parts)
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
-            raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
+            made = EngineError(f"task {task!r}: evaluating its model failed: {said}")
+            raise lead_to(made, error) from error
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
     def _sums(
@@ -302,7 +316,8 @@ class Trainer:
                 metric = task.metric.on(data, task.loss)
                 sums = find_sums_shape(task.metric, data)
         except MmflError as error:
-            raise EngineError(f"task {name!r}: {error}") from error.__cause__
+            wrapped = EngineError(f"task {name!r}: {error}")
+            raise lead_to(wrapped, error) from error.__cause__
         precision = self._precision
         made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
         guess = _guess(data, task.loss)
