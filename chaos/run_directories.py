@@ -50,6 +50,7 @@ from mmfl.errors import MmflError
 from mmfl.rng import stream
 from mmfl.runs import stored_rounds
 from mmfl.runs.directory.lock import LEASE
+from mmfl.runs.records import RECORDS
 
 __all__ = ["GOOD", "Bases", "case", "make_bases"]
 
@@ -143,9 +144,9 @@ def _run_and_die(experiment: mmfl.Experiment, folder: Path) -> None:
 
 def _results(folder: Path) -> str:
     """Everything that a run directory says, except where it is."""
-    run = dataclasses.asdict(mmfl.Run.load(folder))
-    del run["folder"]
-    return repr(run)
+    run = mmfl.Run.load(folder)
+    tables = {name: run.table(name) for name in RECORDS}
+    return repr(dataclasses.asdict(run) | {"folder": None, "tables": tables})
 
 
 def _earlier(folder: Path, copy: Path) -> list[str]:

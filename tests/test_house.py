@@ -24,6 +24,7 @@ from mmfl.faults import MISBEHAVIOURS, SPEEDS
 from mmfl.market import MECHANISMS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS, SCORES
+from mmfl.optimizers import OPTIMIZERS
 
 HOUSE = Path(__file__).parent.parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(mmfl.__path__, "mmfl."))
@@ -66,7 +67,7 @@ def test_files_are_short_and_there_is_one_short_round_loop():
 def test_every_kind_has_its_line_in_the_documentation():
     text = (HOUSE / "docs/reference/configuration.md").read_text()
     families = (
-        *(AGGREGATORS, ALLOCATORS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS),
+        *(AGGREGATORS, ALLOCATORS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS, OPTIMIZERS),
         *(BIDS, MECHANISMS, MISBEHAVIOURS, PARTITIONS, SCORES, SPEEDS),
     )
     kinds = [kind for family in families for kind in family.table] + [

@@ -10,11 +10,12 @@ are the docstrings. `tests/docs/test_docs_reference.py` checks that the committe
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import re
 import sys
 import textwrap
-import tomllib
+import typing
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,8 @@ from click import Argument, Command, Group, Option
 
 from mmfl import Experiment
 from mmfl.cli import app
+from mmfl.config import Family
+from mmfl.experiment import LocalTraining, RecruitmentSettings, Task
 
 __all__ = ["PAGES", "describe_commands", "describe_keys", "main"]
 
@@ -32,15 +35,12 @@ HOUSE = Path(__file__).parents[1]
 LARGEST = 2**31 - 1
 """Limits from here on only say that a number must fit into memory; no reader needs them."""
 
-SAME_KINDS = {"recruitment.tasks": "recruitment.bids", "tasks.lr": "local.lr"}
+SAME_KINDS = {
+    "recruitment.tasks": "recruitment.bids",
+    "tasks.lr": "local.lr",
+    "tasks.optimizer": "local.optimizer",
+}
 """Keys that take the kinds of another key."""
-
-SMALLEST = """
-rounds = 1
-clients = { count = 1 }
-tasks = [{ name = "a", dataset = { kind = "synthetic" } }]
-"""
-"""An experiment that leaves everything else at its default."""
 
 Schema = dict[str, Any]
 
@@ -178,11 +178,24 @@ def _limits(rule: Schema) -> Iterator[str]:
 @cache
 def _default_kinds(title: str) -> dict[str, str]:
     """From key to the kind of its default, for the keys that take components."""
-    written = tomllib.loads(Experiment.from_toml(SMALLEST).to_toml())
-    tables = {"Experiment": written, "LocalTraining": written["local"], "Task": written["tasks"][0]}
-    keys = tables.get(title, {})
-    found = {key: value.get("kind") for key, value in keys.items() if isinstance(value, dict)}
-    return {key: kind for key, kind in found.items() if kind is not None}
+    holders: dict[str, Any] = {
+        cls.__name__: cls for cls in (Experiment, LocalTraining, RecruitmentSettings, Task)
+    }
+    if title not in holders:
+        return {}
+    hints = typing.get_type_hints(holders[title], include_extras=True)
+    found = {}
+    for field in dataclasses.fields(holders[title]):
+        metadata = getattr(hints[field.name], "__metadata__", ())
+        family = next((part for part in metadata if isinstance(part, Family)), None)
+        written = (
+            family.dump(field.default)
+            if family and dataclasses.is_dataclass(field.default)
+            else None
+        )
+        if isinstance(written, dict):
+            found[field.name] = written["kind"]
+    return found
 
 
 def _default(rule: Schema, kind: str | None) -> str:

@@ -97,3 +97,77 @@ def test_a_loss_that_names_no_metric_is_one_sentence(
     file = "small.toml: " if command == "check" else ""
     start = f"mmfl: {file}task 'a': its loss Loss() names a metric that cannot be used: "
     assert (code, out, err) == (2, "", f"{start}{rule}\n")
+
+
+def test_check_tells_what_each_task_starts_from(call):
+    Path("small.toml").write_text(write_small("a", clients="count = 3"))
+    code, out, err = call("check", "small.toml")
+    assert (code, err) == (0, "")
+    assert [line.rstrip("0123456789.") for line in out.splitlines()[:5]] == [
+        "task a: 88 weights in 4 tensors",
+        "  examples per client: minimum 18, median 18, maximum 18 (3 clients)",
+        "  label skew 0.12 (0.17 by chance): share of labels to change until all clients have the "
+        "same mix",
+        "  one step of training on a batch of 18 x 16: loss ",
+        "  evaluation of 20 test examples: loss 1.37, accuracy ",
+    ]
+
+
+CLINIC = """
+import numpy as np
+
+RNG = np.random.default_rng(0)
+
+
+def stays(targets="real", scale=1.0, clinics=2):
+    pairs = []
+    for k in range(clinics):
+        x = RNG.normal(k, 1, size=(20, 3)).astype(np.float32)
+        pairs.append((scale * x, 100 * k + x[:, 0] if targets == "real" else x[:, 0] > 0))
+    return {"clients": pairs, "x_test": pairs[0][0], "y_test": pairs[0][1]}
+
+
+def broken(outputs, targets):
+    if outputs.requires_grad:
+        raise RuntimeError("\x1b[2Jno gradient today")
+    return (outputs - targets) ** 2
+"""
+
+
+@pytest.fixture
+def clinic(tmp_path, monkeypatch):
+    (tmp_path / "clinic_for_check.py").write_text(CLINIC)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "clinic_for_check", raising=False)
+
+    def write(dataset="", loss="mse", count=4):
+        own = f'dataset = {{ kind = "clinic_for_check:stays"{dataset} }}\nloss = "{loss}"\n'
+        text = "".join(f'[[tasks]]\nname = "{name}"\n{own}' for name in "ab")
+        Path("clinic.toml").write_text(f"rounds = 1\nclients = {count}\n{text}")
+        return "check", "clinic.toml", "--allow-imports"
+
+    return write
+
+
+def test_check_tells_the_skew_of_real_targets_and_who_holds_nothing(call, clinic):
+    code, out, err = call(*clinic())
+    assert code == 0
+    assert "maximum 19 (2 clients; 2 others hold none)" in out
+    assert "  target skew 1.00 (0.0" in out
+    assert "share of the targets' variance that lies between clients" in out
+    assert "2 clients hold no data for any task" in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"loss": "clinic_for_check:broken"}, "RuntimeError: \\x1b[2Jno gradient today"),
+        ({"dataset": ", scale = 1e30"}, "loss inf before and"),
+    ],
+)
+def test_a_step_that_fails_is_one_sentence_for_each_task(call, clinic, changes, words):
+    code, out, err = call(*clinic(**changes))
+    assert (code, out) == (2, "")
+    for line, task in zip(err.splitlines(), "ab", strict=True):
+        assert line.startswith(f"mmfl: clinic.toml: task {task!r}: one step of training failed: ")
+        assert words in line

@@ -35,12 +35,14 @@ from mmfl.market import MECHANISMS
 from mmfl.market.bids_io import DISTRIBUTIONS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS, SCORES
+from mmfl.optimizers import OPTIMIZERS
 from support.helpers import LEAST
 
 FAMILIES: list[Family] = [
     *(AGGREGATORS, ALLOCATORS, BIDS, DATASETS, DISTRIBUTIONS, ENGINES, LOSSES, MECHANISMS),
-    *(METRICS, MISBEHAVIOURS, MODELS, NORMALIZATIONS, PARTITIONS, SCHEDULES, SCORES, SPEEDS),
-    *(dataclasses.replace(family, optional=True) for family in (METRICS, SCHEDULES, SPEEDS)),
+    *(METRICS, MISBEHAVIOURS, MODELS, NORMALIZATIONS, OPTIMIZERS, PARTITIONS, SCHEDULES),
+    *(SCORES, SPEEDS),
+    *(dataclasses.replace(f, optional=True) for f in (METRICS, OPTIMIZERS, SCHEDULES, SPEEDS)),
 ]
 PARTS: dict[type[Any], dict[str, Any]] = {
     Experiment: read_toml(LEAST),

@@ -17,13 +17,15 @@ from mmfl.faults import MISBEHAVIOURS, SPEEDS
 from mmfl.market.bids_io import DISTRIBUTIONS
 from mmfl.models import MODELS
 from mmfl.objectives import LOSSES, METRICS, SCORES
+from mmfl.optimizers import OPTIMIZERS
 
 FAMILIES = [
     AGGREGATORS, ALLOCATORS, DATASETS, DISTRIBUTIONS, ENGINES, LOSSES, METRICS, MISBEHAVIOURS,
-    MODELS, NORMALIZATIONS, PARTITIONS, SCHEDULES, SCORES, SPEEDS,
+    MODELS, NORMALIZATIONS, OPTIMIZERS, PARTITIONS, SCHEDULES, SCORES, SPEEDS,
 ]  # fmt: skip
 NEEDED = {
     "named": {"name": "x"},
+    "csv": {"path": "x.csv"},
     "npz": {"path": "x.npz"},
     "reduced": {"name": "x", "shrink": 2, "test": 5},
     "in_memory": {"hash": "ab" * 32},

@@ -116,7 +116,7 @@ def test_store_record_and_run_agree(kind, tmp_path):
     assert tally.refused == sum(outcome == "refused" for *_, outcome in said)
     assert list(run.faults) == [kind]
     lost = [f for r in records for f in r.failures if f.reason != "duplicate"]
-    assert run.failures == len(lost)
+    assert run.failed == len(lost)
 
 
 @pytest.fixture(scope="module", params=[Uniform(), RoundRobin()], ids=["uniform", "round_robin"])

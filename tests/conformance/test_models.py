@@ -6,10 +6,13 @@ import pytest
 import torch
 from torch.nn import functional
 
+from mmfl.exchange import Shape
 from mmfl.models import MODELS
 from mmfl.train.resident import Resident
 
-SHAPE = (2, 16, 16)
+IMAGES = Shape((2, 16, 16))
+SERIES = Shape((1, 12, 3))
+SHAPES = dict.fromkeys(("cnn1d", "gru", "lstm", "transformer"), SERIES)
 FALLS_TO = {"published_cnn": 0.85}  # its loss has a floor, and classes may die
 
 
@@ -21,13 +24,17 @@ def model(request):
 def build(model, seed=0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return model.build(SHAPE, 5)
+        return model.build(shape_of(model), 5)
+
+
+def shape_of(model):
+    return SHAPES.get(MODELS.kind_of(model), IMAGES)
 
 
 def test_it_gives_one_output_per_class_for_any_batch(model):
     module = build(model)
     for examples in (1, 7):
-        assert module.eval()(torch.zeros(examples, *SHAPE)).shape == (examples, 5)
+        assert module.eval()(torch.zeros(examples, *shape_of(model))).shape == (examples, 5)
 
 
 def test_initial_weights_come_from_torchs_generator_alone(model):
@@ -47,10 +54,10 @@ def test_it_learns(model):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         y = torch.arange(20) % 5
-        x = torch.randn(5, *SHAPE)[y]
+        x = torch.randn(5, *shape_of(model))[y]
     sgd = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
     losses = []
-    for _ in range(30):
+    for _ in range(100):
         loss = functional.cross_entropy(module(x), y)
         sgd.zero_grad()
         loss.backward()

@@ -122,7 +122,7 @@ def test_a_model_of_ones_own_is_not_weighed_and_runs(small_toml, tmp_path, monke
     monkeypatch.syspath_prepend(tmp_path)
     sets = ("tasks.dense.model=kept:Kept", "rounds=1")
     experiment = Experiment.from_toml(small_toml, sets=sets, allow_imports=True)
-    assert run(experiment, "out").failures == 0
+    assert run(experiment, "out").failed == 0
 
 
 # Refusals, and when they come

@@ -144,6 +144,22 @@ def test_auc_of_many_examples_is_close_even_if_scores_hardly_differ(centre, spre
     )
 
 
+@pytest.mark.parametrize("scale", [1.0, 30.0, 300.0])
+def test_auc_of_several_classes_ranks_however_sure_a_model_is(scale):
+    """Probabilities that are 1 but for rounding are no ties: their log-odds differ."""
+    numbers = np.random.default_rng(4)
+    targets = numbers.integers(0, 3, 3000)
+    outputs = numbers.standard_normal((3000, 3)) + np.eye(3)[targets]
+    outputs = (scale * outputs).astype(np.float32)
+    places = np.arange(3)
+    odds = outputs.astype(np.float64) - np.stack(
+        [np.logaddexp(*outputs[:, places != c].astype(np.float64).T) for c in places], axis=1
+    )
+    exact = np.mean([sk.roc_auc_score(targets == c, odds[:, c]) for c in places])
+    found = measure("auc", outputs, targets, data_of(targets, 3), 500)
+    assert found == pytest.approx(exact, abs=2e-4)
+
+
 @given(seed=seeds, size=sizes, questions=st.integers(1, 3))
 def test_yes_or_no_answers_are_a_mean_over_the_questions(seed, size, questions):
     numbers = np.random.default_rng(seed)

@@ -170,6 +170,26 @@ def test_a_file_that_cannot_be_read_once_is_stored_with_its_hash(often, monkeypa
     assert {part.verdict for part in verify("run").parts} == {"ok"}
 
 
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_read_that_fails_once_is_not_called_other_data(often, monkeypatch, number):
+    """Whichever read of a file's content it is: in a resume, or in a comparison."""
+    compare({"x": often}, [0], "out")
+    with stored_rounds(often, "run") as rounds:
+        next(rounds)
+    calls = iter(range(1, 100))
+
+    def hash_input_but_once(path: str) -> str:
+        if next(calls) == number:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return hash_input(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mmfl.experiment.parts.hash_input", hash_input_but_once)
+        assert mmfl.run(often, "run", resume=True).status == "finished"
+        calls = iter(range(1, 100))
+        assert Comparison({"x": often}, [0], "out").runs[0].done
+
+
 def test_a_file_that_cannot_be_hashed_ends_the_run_with_its_name(often, monkeypatch):
     def fail(path: str) -> str:
         raise OSError(errno.EIO, "Input/output error", path)

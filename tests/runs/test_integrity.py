@@ -172,7 +172,7 @@ def test_reading_ends_even_if_the_database_does_not(run, monkeypatch):
 def test_a_format_without_digests_cannot_be_pretended(run):
     with edited(run) as database:
         database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
-    assert "its format is '2', but its tables are of '3'" in refused(run)
+    assert "its format is '2', but its tables are of '4'" in refused(run)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_the_database_is_one_plain_file_with_every_assignment(small, tmp_path):
 def test_failures_are_stored(small, tmp_path):
     wild = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.lr=1e30", "local.epochs=3"])
     run = mmfl.run(wild, out=tmp_path / "run")
-    assert run.failures > 0
+    assert run.failed > 0
     database = sqlite3.connect(tmp_path / "run" / "run.sqlite")
     reasons = {r for (r,) in database.execute("SELECT DISTINCT reason FROM failure")}
     database.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -38,35 +39,47 @@ def rewrite(folder: Path | str, name: str, content: str) -> None:
         database.execute("UPDATE meta SET value = ? WHERE key = 'files'", (json.dumps(files),))
 
 
-def make_older(folder: Path | str, *, faults: bool = True) -> None:
-    """Turn a run directory into what mmfl wrote before there were digests: format 2.
+def make_older(folder: Path | str, *, faults: bool = True, digests: bool = False) -> None:
+    """Turn a run directory into what an older mmfl wrote.
 
     Args:
         folder: The run directory.
         faults: Whether it knows of faults; the formats before 2 did not.
+        digests: Whether it has digests: format 3 did; else it is format 2.
     """
-    path = Path(folder) / "run.sqlite"
-    (Path(folder) / "mmfl-run.json").unlink()
-    lost = ", digest TEXT NOT NULL"
-    tables = {name: " ".join(columns.split()).replace(lost, "") for name, columns in TABLES.items()}
+    lost = {"round": ["turns"], "task": ["description"]}
+    if not digests:
+        (Path(folder) / "mmfl-run.json").unlink()
+        lost["round"].append("digest")
     if not faults:
-        del tables["fault"]
-        added = ", virtual REAL, quarantined INTEGER NOT NULL"
-        tables["round"] = tables["round"].replace(added, "")
-    with closing(sqlite3.connect(path)) as new:
-        old = {
-            name: new.execute(f"SELECT * FROM {name} ORDER BY rowid").fetchall() for name in tables
-        }
-        for name in TABLES:
+        lost["round"] += ["virtual", "quarantined"]
+    with closing(sqlite3.connect(Path(folder) / "run.sqlite")) as new:
+        tables = {}
+        for name, columns in TABLES.items():
+            known = [row[1] for row in new.execute(f"PRAGMA table_info({name})")]
+            kept = [one for one in known if one not in lost.get(name, ())]
+            rows = new.execute(f"SELECT {', '.join(kept)} FROM {name} ORDER BY rowid").fetchall()
+            made = " ".join(columns.split())
+            for one in lost.get(name, ()):
+                made = re.sub(rf", {one} \w+( NOT NULL)?", "", made)
+            tables[name] = (made, rows)
             new.execute(f"DROP TABLE {name}")
-        new.execute("PRAGMA application_id = 0")
-        for name, columns in tables.items():
-            new.execute(f"CREATE TABLE {name} {columns}")
-            wide = len(new.execute(f"PRAGMA table_info({name})").fetchall())
-            marks = ", ".join("?" * wide)
-            new.executemany(
-                f"INSERT INTO {name} VALUES ({marks})", [row[:wide] for row in old[name]]
-            )
-        new.execute("DELETE FROM meta WHERE key IN ('token', 'files') OR key LIKE 'digest%'")
-        new.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
+        if not faults:
+            del tables["fault"]
+        for name, (made, rows) in tables.items():
+            new.execute(f"CREATE TABLE {name} {made}")
+            if rows:
+                new.executemany(f"INSERT INTO {name} VALUES ({marks(rows[0])})", rows)
+        if digests:
+            new.execute("UPDATE meta SET value = '3' WHERE key = 'format'")
+            renew(new)
+        else:
+            new.execute("PRAGMA application_id = 0")
+            new.execute("DELETE FROM meta WHERE key IN ('token', 'files') OR key LIKE 'digest%'")
+            new.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
         new.commit()
+
+
+def marks(row: tuple[object, ...]) -> str:
+    """One question mark per value."""
+    return ", ".join("?" * len(row))

@@ -49,6 +49,7 @@ from mmfl.objectives import (
     RelativeLoss,
     TopK,
 )
+from mmfl.optimizers import Adam, RMSprop, Sgd
 
 positive = st.floats(0, 1e300, exclude_min=True)
 share = st.floats(0, 1, exclude_min=True)
@@ -106,6 +107,19 @@ normalizations = st.one_of(
 work = st.one_of(
     st.just({}), st.fixed_dictionaries({"epochs": counts}), st.fixed_dictionaries({"steps": counts})
 )
+optimizers = st.one_of(
+    *(st.just(Sgd()), st.builds(Adam, st.tuples(below_one, below_one), positive)),
+    st.builds(RMSprop, below_one, momentum=below_one, centered=st.booleans()),
+)
+
+
+def _without_sgd_keys(settings: dict[str, object]) -> dict[str, object]:
+    """Momentum and weight decay of ``[local]`` are SGD's."""
+    if isinstance(settings.get("optimizer", Sgd()), Sgd):
+        return settings
+    return {k: v for k, v in settings.items() if k not in ("momentum", "weight_decay")}
+
+
 settings_of_local = st.builds(
     dict.__or__,
     work,
@@ -117,9 +131,12 @@ settings_of_local = st.builds(
             "momentum": below_one,
             "weight_decay": st.floats(0, 1e9),
             "remainder": st.sampled_from(["keep", "drop"]),
+            "clip_norm": positive,
+            "prox": st.floats(0, 1e9),
+            "optimizer": optimizers,
         },
     ),
-)
+).map(_without_sgd_keys)
 
 
 bid_models = st.one_of(
@@ -159,8 +176,8 @@ def recruitments(draw: st.DrawFn, names: list[str]) -> RecruitmentSettings:
 
 
 @st.composite
-def tasks(draw: st.DrawFn, name: str) -> Task:
-    own = draw(settings_of_local)
+def tasks(draw: st.DrawFn, name: str, local: LocalTraining) -> Task:
+    own = _without_sgd_keys({"optimizer": local.optimizer} | draw(settings_of_local))
     flat = draw(st.sets(st.sampled_from(sorted(own)))) if own else set()
     return Task(
         name,
@@ -186,10 +203,11 @@ def experiments(draw: st.DrawFn) -> Experiment:
     each = st.lists(st.floats(0, 1), min_size=count, max_size=count).filter(any).map(tuple)
     names = st.from_regex(r"[A-Za-z0-9_é][A-Za-z0-9_.+-]{0,8}", fullmatch=True)
     chosen = draw(st.lists(names, min_size=1, max_size=3, unique_by=str.casefold))
+    local = LocalTraining(**draw(settings_of_local))
     return Experiment(
         rounds=draw(counts),
         clients=Clients(count, draw(share | each)),
-        tasks=tuple(draw(tasks(name)) for name in chosen),
+        tasks=tuple(draw(tasks(name, local)) for name in chosen),
         seed=draw(st.integers(0, 2**63 - 1)),
         precision=draw(st.sampled_from(["float32", "bf16"])),
         kernel=draw(kernels),
@@ -198,7 +216,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
         score_source=draw(st.sampled_from(["server", "clients"])),
         score_clients=draw(st.none() | counts),
         validation=draw(st.floats(0, 1, exclude_min=True, exclude_max=True)),
-        local=LocalTraining(**draw(settings_of_local)),
+        local=local,
         allocator=draw(allocators),
         recruitment=draw(st.none() | recruitments(chosen)),
         checks=Checks(draw(positive | st.just(math.inf))),

@@ -75,6 +75,8 @@ works = st.builds(
     momentum=st.sampled_from([0.0, 0.9]),
     weight_decay=st.sampled_from([0.0, 1e-2]),
     remainder=st.sampled_from(["keep", "drop"]),
+    clip_norm=st.sampled_from([None, None, 0.3, 50.0]),
+    prox=st.sampled_from([0.0, 0.0, 0.5]),
 )
 
 

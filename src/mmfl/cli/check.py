@@ -1,4 +1,4 @@
-"""``mmfl check`` and ``mmfl schema``: everything about an experiment file except training."""
+"""``mmfl check`` and ``mmfl schema``: what an experiment file says, before it is run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from mmfl.cli.shared.debugging import show_error
 from mmfl.cli.shared.options import AllowImports, Config, DataDir, Sets, find_modules, name_file
 from mmfl.cli.shared.streams import complain
-from mmfl.errors import ConfigError, MmflWarning, plural
+from mmfl.errors import ConfigError, MmflWarning, one_line, plural
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -26,7 +26,9 @@ def check(
     data_dir: DataDir = None,
     allow_imports: AllowImports = False,
 ) -> None:
-    """Validate an experiment (the file, its data, its partition and its models) without training.
+    """Validate an experiment: the file, its data, its partition and its models.
+
+    Each task makes one step of training and one evaluation. Nothing is written.
 
     Prints one line for every mistake that it can find at once, and says whether the mistake is in
     the file or in a --set. Rules about several keys are checked once each key is valid on its own.
@@ -54,12 +56,11 @@ def check(
 
 def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> list[str]:
     """The lines to print, all at once: nothing is printed about an invalid experiment."""
-    import numpy as np
-
+    from mmfl.cli.views.check import describe_trial
     from mmfl.engines import InlineEngine
     from mmfl.experiment import Local, worker_needs
     from mmfl.loop import Population, warn_left_out
-    from mmfl.runs import check_names
+    from mmfl.runs import check_names, try_tasks
     from mmfl.system.memory import refuse
 
     check_names(Path("runs"), experiment)
@@ -69,16 +70,17 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
         workers = experiment.engine.processes
         refuse([*worker_needs(workers), *engine.needs()], workers=workers)
     params = engine.initial()
-    some = min(1000, len(engine.federation.clients))
-    sizes = engine.federation.sizes(population.ids(np.arange(some)))
-    lines = []
-    for number, (task, weights) in enumerate(params.items()):
-        held = sizes[:, number]
-        points = f"{held.min()} to {held.max()}" if np.ptp(held) else f"{held[0]}"
-        lines.append(
-            f"task {task}: {weights.layout.size:,} weights in {len(weights)} tensors, "
-            f"{points} examples per client"
-        )
+    resolved, lines, failures = experiment.resolved(), [], []
+    for task, trial in try_tasks(resolved, engine, params).items():
+        lines += describe_trial(resolved.task(task), trial)
+        if trial.failure:
+            failures.append(
+                f"{config}: task {task!r}: one step of training failed: {trial.failure}"
+            )
+    for sentence in failures:
+        complain(one_line(sentence))
+    if failures:
+        raise typer.Exit(2)
     if population.recruited is not None:
         warn_left_out(population.recruited)
         lines.append(_describe_recruited(population.recruited))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -130,14 +130,17 @@ class Hashes:
         self._data_dir = data_dir
         self._known: list[tuple[tuple[object, ...], dict[str, str]]] = []
 
-    def of(self, experiment: Experiment) -> dict[str, str]:
-        """From task name (and "recruitment.bids") to SHA-256."""
+    def of(self, experiment: Experiment, needed: Container[str]) -> dict[str, str]:
+        """From task name, or the key that names a file, to SHA-256.
+
+        `InputError` if a file cannot be read whose key is among those needed.
+        """
         sets = tuple((task.name, task.dataset) for task in experiment.tasks)
         found = next((hashes for known, hashes in self._known if known == sets), None)
         if found is None:
             found = DataCache(self._data_dir).hashes(experiment)
             self._known.append((sets, found))
-        return found | experiment.files()
+        return found | experiment.hash_files(needed)
 
 
 def load_finished(folder: Path, experiment: Experiment, hashes: Hashes) -> Run | None:
@@ -172,11 +175,8 @@ def load_finished(folder: Path, experiment: Experiment, hashes: Hashes) -> Run |
 
 def _refuse_other_data(run: Run, experiment: Experiment, hashes: Hashes) -> None:
     """Refuse a run that used other data or files than the experiment would use now."""
-    now = hashes.of(experiment)
+    now = hashes.of(experiment, run.data)
     changed = [name for name, was in run.data.items() if was != now.get(name)]
-    for name in changed:
-        if not now.get(name, name):
-            experiment.file_hash(name)  # says why it cannot be read
     if changed:
         raise OtherRunError(
             f"{str(run.folder)!r} holds a run that used different data for "

@@ -59,6 +59,7 @@ class Family:
         function: Makes a member of a user's plain function; it keeps it as its field `function`.
         accepts: Which other objects and classes count as such functions.
         own: A clause that says how a user writes a member, for messages.
+        refused: From kinds that people look for here to why there are none.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Family:
     function: Callable[[OwnFunction], Any] | None = None
     accepts: Callable[[object], bool] | None = None
     own: str | None = None
+    refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def parse(self, value: object) -> Any:
         """A member from a table with `kind`, a bare kind, a bare scalar, or the member itself."""
@@ -116,7 +118,10 @@ class Family:
         if callable(value) or any(hasattr(value, name) for name in self.needs):
             name = getattr(value, "__name__", type(value).__name__)
             raise problem(f"{_NEEDS_DATACLASS}, got {name}{self._hint}")
-        raise problem(f"must be a table with 'kind', or the name of a kind, got {short(value)}")
+        plain = value is None or isinstance(value, bool | int | float | list | tuple)
+        hint = "" if plain else self._hint
+        rule = "must be a table with 'kind', or the name of a kind"
+        raise problem(f"{rule}, got {short(value)}{hint}")
 
     def kind_of(self, member: object) -> str:
         """The kind that names a member in a configuration."""
@@ -168,6 +173,8 @@ class Family:
             raise problem(f"must be the name of a kind ({known}), got {short(kind)}", "kind")
         if kind in self.table:
             return self.table[kind]
+        if kind in self.refused:
+            raise problem(f"{short(kind)} cannot be used: {self.refused[kind]}", "kind")
         if ":" not in kind:
             known = did_you_mean(kind, self.table)
             hint = self._hint if known.startswith("known: ") else ""

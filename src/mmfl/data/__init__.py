@@ -29,6 +29,7 @@ from mmfl.data.partition import (
     holders,
 )
 from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
+from mmfl.data.skew import label_skew, skew_by_chance, target_skew
 from mmfl.data.table_files import CsvFile
 
 __all__ = [
@@ -65,5 +66,8 @@ __all__ = [
     "from_frame",
     "holders",
     "keep_data",
+    "label_skew",
+    "skew_by_chance",
+    "target_skew",
     "wanted_folder",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from mmfl.config import short
 from mmfl.errors import DataError, did_you_mean
+from mmfl.exchange import Shape
 from mmfl.system.user_code import pass_on
 
 __all__ = ["PARTS", "Arrays", "Examples", "content_hash"]
@@ -43,12 +45,21 @@ class Arrays:
     groups: Ints | None = None
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """An example's shape as a model sees it: (features,) or (channels, height, width)."""
-        shape = self.x_train.shape[1:]
-        if len(shape) == 1:
-            return shape
-        return (1, *shape) if len(shape) == 2 else (shape[2], shape[0], shape[1])
+        sizes = self.x_train.shape[1:]
+        if len(sizes) > 1:
+            sizes = (1, *sizes) if len(sizes) == 2 else (sizes[2], sizes[0], sizes[1])
+        places = () if self.classes is None else self.y_train.shape[1:]
+        return Shape(sizes, vocabulary=self.vocabulary, places=places)
+
+    @cached_property
+    def vocabulary(self) -> int | None:
+        """How many tokens there are, if examples are whole numbers and none is negative."""
+        parts = self.x_train, self.x_test
+        if self.x_train.dtype != np.int64 or any(part.min() < 0 for part in parts):
+            return None
+        return max(int(part.max()) for part in parts) + 1
 
     @property
     def outputs(self) -> int:

@@ -47,6 +47,11 @@ class InlineEngine:
         """The clients."""
         return self._trainer.federation
 
+    @property
+    def trainer(self) -> Trainer:
+        """What trains here."""
+        return self._trainer
+
     def prepare(self, experiment: Experiment) -> None:
         """Load what is missing, and build a trainer."""
         from mmfl.train import Trainer

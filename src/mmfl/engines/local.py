@@ -369,9 +369,9 @@ def _plain(experiment: Experiment) -> Message:
     plain: Message = dump(experiment)
     for key in _OURS:
         plain.pop(key, None)
-    for task in plain["tasks"]:
-        task["dataset"] = "mapped"
-        task.pop("local", None)
+    for task, table in zip(experiment.tasks, plain["tasks"], strict=True):
+        table["dataset"] = "mapped"
+        table["local"] = dump(experiment.engine_local(task))
     return plain
 
 

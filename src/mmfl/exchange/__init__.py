@@ -14,6 +14,7 @@ from mmfl.exchange.messages import (
     Split,
 )
 from mmfl.exchange.params import Flat, Layout, Params
+from mmfl.exchange.shapes import Shape
 
 __all__ = [
     "CHUNK",
@@ -29,5 +30,6 @@ __all__ = [
     "LocalWork",
     "Params",
     "PartialSum",
+    "Shape",
     "Split",
 ]

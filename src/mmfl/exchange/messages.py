@@ -56,6 +56,8 @@ class LocalWork:
             shard smaller than one batch is always one batch.
         share: The share of these steps that is made, at least one: less than 1 for a client that
             was recruited in part.
+        clip_norm: The largest Euclidean norm of a step's gradient; None: any.
+        prox: mu of FedProx's term mu/2 ||w - w_global||^2.
     """
 
     batch_size: int
@@ -66,6 +68,8 @@ class LocalWork:
     weight_decay: float = 0.0
     remainder: Literal["keep", "drop"] = "keep"
     share: float = 1.0
+    clip_norm: float | None = None
+    prox: float = 0.0
 
     def steps_with(self, size: int) -> int:
         """SGD steps of a turn with a shard of this size."""

@@ -19,6 +19,7 @@ from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.inputs import find_inputs
 from mmfl.experiment.learning_rate import SCHEDULES, Constant, Inverse, Schedule
 from mmfl.experiment.loading import DataCache
+from mmfl.experiment.local_training import LocalOverride, LocalTraining
 from mmfl.experiment.own_code import (
     find_own_code,
     has_own_code,
@@ -29,10 +30,7 @@ from mmfl.experiment.parts import (
     Clients,
     Evaluate,
     KernelName,
-    LocalOverride,
-    LocalTraining,
     Task,
-    fits_batched,
 )
 from mmfl.experiment.recruitment import BIDS, RecruitmentSettings
 from mmfl.experiment.stored import read_stored, read_table
@@ -67,7 +65,6 @@ __all__ = [
     "differences",
     "find_inputs",
     "find_own_code",
-    "fits_batched",
     "guard_engine",
     "has_own_code",
     "hash_own_code",

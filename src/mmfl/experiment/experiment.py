@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -33,22 +33,20 @@ from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
 from mmfl.experiment.identity import decisive_table, engine_table, hash_table
+from mmfl.experiment.local_training import LOCAL_KEYS, LocalOverride, LocalTraining
 from mmfl.experiment.parts import (
-    LOCAL_KEYS,
     Clients,
     Evaluate,
     KernelName,
-    LocalOverride,
-    LocalTraining,
     Task,
     count_clients,
     fits_batched,
     gather_local_keys,
-    kernel_of,
 )
 from mmfl.experiment.recruitment import RecruitmentSettings
 from mmfl.faults import Faults, Quarantine
 from mmfl.objectives import METRICS, SCORES, Distance, Error, Metric, Score
+from mmfl.optimizers import Sgd
 from mmfl.system.files import hash_input
 from mmfl.system.tracebacks import lead_to
 from mmfl.system.user_code import describe_part, guard_part
@@ -141,10 +139,15 @@ class Experiment:
             )
 
         for task in self.tasks:
-            if self.kernel_of(task) == "batched" and not fits_batched(task, self.precision):
+            try:
+                self.local.override(task.local)
+            except ValueError as error:
+                raise ValueError(f"task {task.name!r}: {error}") from None
+        for task in self.tasks:
+            if self.kernel_of(task) == "batched" and not self.fits_batched(task):
                 raise ValueError(
                     f'kernel = "batched" needs an mlp without dropout or augment, with '
-                    f'cross_entropy and float32, unlike task {task.name!r}; "fast" can train '
+                    f'cross_entropy, sgd and float32, unlike task {task.name!r}; "fast" can train '
                     "every task"
                 )
 
@@ -199,9 +202,11 @@ class Experiment:
         found = {} if self.recruitment is None else self.recruitment.files()
         return found | {key: hash_ for task in self.tasks for key, hash_ in task.files().items()}
 
-    def hash_files(self) -> dict[str, str]:
-        """The same as `files`, but `InputError` for a file that cannot be read twice."""
-        return {key: found or self.file_hash(key) for key, found in self.files().items()}
+    def hash_files(self, needed: Container[str] | None = None) -> dict[str, str]:
+        """`files`, but `InputError` for one (by default any) that is needed and cannot be read."""
+        hashes = self.files()
+        again = [key for key in hashes if not hashes[key] and (needed is None or key in needed)]
+        return hashes | {key: self.file_hash(key) for key in again}
 
     def file_hash(self, key: str) -> str:
         """SHA-256 of one of these files; `InputError` if it cannot be read, which says why."""
@@ -233,6 +238,11 @@ class Experiment:
     def _training(self) -> dict[str, LocalTraining]:
         return {task.name: self.local.override(task.local) for task in self.tasks}
 
+    def engine_local(self, task: Task) -> LocalOverride:
+        """What an engine must know of a task's local training before the first turn."""
+        optimizer = self.training(task.name).optimizer
+        return LocalOverride(optimizer=None if isinstance(optimizer, Sgd) else optimizer)
+
     def work(self, task: str, t: int) -> LocalWork:
         """A turn's work in the round before which a task trained in t rounds."""
         local = self.training(task)
@@ -255,9 +265,15 @@ class Experiment:
         return self if made == self else made
 
     def kernel_of(self, task: Task) -> KernelName:
-        """How a task's training is computed."""
+        """How a task's training is computed; "auto" follows a fixed rule, never a timing."""
         kernel = task.kernel or self.kernel
-        return kernel_of(task, self.precision) if kernel == "auto" else kernel
+        if kernel != "auto":
+            return kernel
+        return "batched" if self.fits_batched(task) else "fast"
+
+    def fits_batched(self, task: Task) -> bool:
+        """Whether the kernel "batched" can train a task."""
+        return fits_batched(task, self.training(task.name), self.precision)
 
     def to_toml(self) -> str:
         """The experiment as TOML; `from_toml` makes an equal experiment from it."""

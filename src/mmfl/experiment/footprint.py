@@ -5,7 +5,8 @@ read and drawn (`mmfl.data.datasets`, `mmfl.market.bids_io`). `mmfl.system.memor
 with what there is; `mmfl.train.sizing` measures models.
 
 A process that trains holds, for each task, the weights twice (as they are, and as they began),
-their gradients and, with momentum, its buffer: 4 bytes each. In addition there are the numbers of
+their gradients, the optimizer's buffers and, with prox, the weights that the server sent: 4 bytes
+each. In addition there are the numbers of
 one batch: at least what the largest layer reads and writes, and in training what the layers keep
 for their gradients. The coordinator holds all weights and, while a task is aggregated,
 the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
@@ -25,7 +26,7 @@ from mmfl.system.memory import Need
 
 if TYPE_CHECKING:
     from mmfl.data import Arrays
-    from mmfl.experiment import Experiment, Federation
+    from mmfl.experiment import Experiment, Federation, LocalTraining
 
 __all__ = ["ModelSize", "job_needs", "model_needs", "turn_needs", "worker_needs"]
 
@@ -97,7 +98,7 @@ def model_needs(
         if task not in weighed:
             continue
         size = weighed[task]
-        copies = 4 if experiment.training(task).momentum else 3
+        copies = _copies(experiment.training(task))
         what = f"task {task!r}: a model of {size.weights:,} weights"
         needs.append(Need(what, 4 * copies * size.weights, each=True))
         needs.append(Need(f"{what}, at the coordinator,", 4 * size.weights))
@@ -113,6 +114,12 @@ def model_needs(
     if weighed:
         needs.append(_aggregation(experiment, federation, weighed))
     return needs
+
+
+def _copies(local: LocalTraining) -> int:
+    """How many numbers there are for each weight of a model that trains, at least."""
+    kept = 1 if local.momentum else getattr(local.optimizer, "buffers", 0)
+    return 3 + kept + bool(local.prox)
 
 
 def _batch(experiment: Experiment, task: str, size: ModelSize, shard: int, tested: int) -> Need:

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mmfl.config import are_equal, dump, short
-from mmfl.experiment.parts import LocalOverride
 
 if TYPE_CHECKING:
     from mmfl.experiment.experiment import Experiment
@@ -51,7 +50,8 @@ def engine_table(experiment: Experiment) -> dict[str, Any]:
         "kernel": experiment.kernel,
         "clients.count": experiment.clients.count,
         "tasks": tuple(
-            dataclasses.replace(t, local=LocalOverride(), weight=1.0) for t in experiment.tasks
+            dataclasses.replace(task, local=experiment.engine_local(task), weight=1.0)
+            for task in experiment.tasks
         ),
         "validation": experiment.validation if experiment.holds_validation else None,
         "checks": experiment.checks,

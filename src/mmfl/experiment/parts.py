@@ -1,4 +1,4 @@
-"""The parts of an experiment: the pool of clients, local training, tasks, measuring."""
+"""The parts of an experiment: the pool of clients, tasks, measuring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from mmfl.config import (
     WRITE_IF_SET,
     Count,
     Finite,
-    NonNegative,
     Positive,
     Text,
     check_shares,
@@ -42,25 +41,21 @@ from mmfl.data import (
     keep_data,
 )
 from mmfl.errors import DataError
-from mmfl.exchange import LocalWork
-from mmfl.experiment.learning_rate import SCHEDULES, Constant, Schedule, compute_rate
-from mmfl.models import MODELS, Mlp, Model
+from mmfl.experiment.local_training import LOCAL_KEYS, LocalOverride, LocalTraining
+from mmfl.models import MODELS, Logistic, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
+from mmfl.optimizers import Sgd
 from mmfl.system.files import hash_input
 from mmfl.system.user_code import guard_part
 
 __all__ = [
-    "LOCAL_KEYS",
     "Clients",
     "Evaluate",
     "KernelName",
-    "LocalOverride",
-    "LocalTraining",
     "Task",
     "count_clients",
     "fits_batched",
     "gather_local_keys",
-    "kernel_of",
 ]
 
 NAME_BYTES = 200
@@ -70,8 +65,6 @@ RESERVED_NAMES = ("worst", "mean", "variance", "jain")
 """Names of columns in tables of results; no task may have one of them."""
 
 KernelName = Literal["auto", "reference", "fast", "batched"]
-Remainder = Literal["keep", "drop"]
-Momentum = Annotated[float, Strict(), Field(ge=0, lt=1)]
 
 
 def _active(value: Any) -> float | tuple[float, ...]:
@@ -125,78 +118,6 @@ class Clients:
 def count_clients(value: Any) -> Any:
     """A pool in which all clients are active, where only a number is given."""
     return {"count": value} if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _not_both(epochs: int | None, steps: int | None) -> None:
-    if epochs is not None and steps is not None:
-        raise ValueError(f"takes epochs or steps, not both, got {epochs} and {steps}")
-
-
-@component
-class LocalOverride:
-    """Keys of ``[local]`` that a task sets differently."""
-
-    epochs: Count | None = None
-    steps: Count | None = None
-    batch_size: Count | None = None
-    lr: Annotated[Schedule | None, dataclasses.replace(SCHEDULES, optional=True)] = None
-    momentum: Momentum | None = None
-    weight_decay: NonNegative | None = None
-    remainder: Remainder | None = None
-
-    def __post_init__(self) -> None:
-        _not_both(self.epochs, self.steps)
-
-
-LOCAL_KEYS = tuple(field.name for field in dataclasses.fields(LocalOverride))
-
-
-@component
-class LocalTraining:
-    """What a client does with its turn (tau in the paper); see `mmfl.exchange.LocalWork`.
-
-    Attributes:
-        epochs: Passes over the shard (5 unless `steps` is set).
-        steps: SGD steps, instead of `epochs`.
-        batch_size: Examples per step.
-        lr: A number, or a schedule such as ``{ kind = "inverse", mu = 0.1, gamma = 8.0 }``.
-        momentum: Momentum of SGD.
-        weight_decay: Weight decay of SGD (L2 penalty).
-        remainder: Whether to "keep" or "drop" the last, smaller batch of a pass.
-    """
-
-    epochs: Count | None = None
-    steps: Count | None = None
-    batch_size: Count = 32
-    lr: Annotated[Schedule, SCHEDULES] = Constant(0.01)
-    momentum: Momentum = 0.9
-    weight_decay: NonNegative = 1e-4
-    remainder: Remainder = "keep"
-
-    def __post_init__(self) -> None:
-        _not_both(self.epochs, self.steps)
-        if self.epochs is None and self.steps is None:
-            object.__setattr__(self, "epochs", 5)
-
-    def override(self, by: LocalOverride) -> LocalTraining:
-        """These settings with a task's own; its `steps` replace `epochs` and the reverse."""
-        own = {f.name: getattr(by, f.name) for f in dataclasses.fields(by)}
-        changes = {key: value for key, value in own.items() if value is not None}
-        if by.epochs is not None or by.steps is not None:
-            changes.update(epochs=by.epochs, steps=by.steps)
-        return dataclasses.replace(self, **changes)
-
-    def work(self, t: int) -> LocalWork:
-        """The turn's work in the round before which the task trained in t rounds."""
-        return LocalWork(
-            batch_size=self.batch_size,
-            lr=compute_rate(self.lr, t),
-            epochs=self.epochs,
-            steps=self.steps,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            remainder=self.remainder,
-        )
 
 
 _NAME = (  # whatever is not ASCII may be a letter
@@ -323,15 +244,12 @@ def _hash(path: str) -> str:
         return ""
 
 
-def fits_batched(task: Task, precision: str) -> bool:
+def fits_batched(task: Task, local: LocalTraining, precision: str) -> bool:
     """Whether the kernel "batched" can train a task: layers and loss are what it was made for."""
-    plain = isinstance(task.model, Mlp) and not task.model.dropout and not task.augment
-    return plain and isinstance(task.loss, CrossEntropy) and precision == "float32"
-
-
-def kernel_of(task: Task, precision: str) -> Literal["fast", "batched"]:
-    """What "auto" means for a task: a fixed rule, never the outcome of a timing."""
-    return "batched" if fits_batched(task, precision) else "fast"
+    model = task.model
+    dense = isinstance(model, Logistic) or (isinstance(model, Mlp) and not model.dropout)
+    plain = dense and not task.augment and precision == "float32"
+    return plain and isinstance(local.optimizer, Sgd) and isinstance(task.loss, CrossEntropy)
 
 
 def gather_local_keys(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -149,11 +149,11 @@ class ClientTable:
             loss[cell], norm[cell] = segment.loss[rows], segment.norm[rows]
         return counts, loss, norm
 
-    def after(self, turns: Sequence[tuple[int, str, float, float]]) -> ClientTable:
-        """The table after (client, task, loss, norm) turns."""
+    def after(self, turns: Sequence[tuple[Any, ...]]) -> ClientTable:
+        """The table after turns: (client, task, loss, norm) each, and perhaps more."""
         if not turns:
             return self
-        clients, names, loss, norm = zip(*turns, strict=True)
+        clients, names, loss, norm, *_ = zip(*turns, strict=True)
         number = {task: column for column, task in enumerate(self.tasks)}
         new = Segment(
             np.array(clients, np.int64),

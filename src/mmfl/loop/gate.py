@@ -42,7 +42,8 @@ class Gate:
         mergeable: Whether the aggregator takes sums of updates.
 
     Attributes:
-        accepted: (client, task, loss at the start, norm) of each accepted update.
+        accepted: (client, task, loss at the start, norm, examples, seconds) of each accepted
+            update.
         trained: From task to its number of accepted updates.
         failures: Turns without an accepted update, and answers beyond the one that a turn has.
         samples: Training examples processed.
@@ -53,7 +54,7 @@ class Gate:
     def __init__(
         self, engine: Engine, view: View, state: State, *, checks: Checks, mergeable: bool
     ) -> None:
-        self.accepted: list[tuple[int, str, float, float]] = []
+        self.accepted: list[tuple[int, str, float, float, int, float]] = []
         self.trained: dict[str, int] = {}
         self.failures: list[ClientFailure] = []
         self.samples = 0
@@ -141,7 +142,8 @@ class Gate:
         self.samples += result.samples
         self.seconds_clients += result.seconds
         self.trained[address.task] = self.trained.get(address.task, 0) + 1
-        self.accepted.append((address.client, address.task, result.loss_before, result.norm))
+        numbers = (result.loss_before, result.norm, result.examples, result.seconds)
+        self.accepted.append((address.client, address.task, *numbers))
         return result
 
 

@@ -123,4 +123,5 @@ def _round(t: int, ready: Setup, engine: Engine, state: State) -> tuple[State, R
         seconds_clients=gate.seconds_clients,
         faults=(*early_lies, *gate.faults, *lies),
         virtual=gate.virtual,
+        turns=gate.accepted,
     )

@@ -143,6 +143,7 @@ class RoundRecord:
         seconds_clients: The clients' time, added up over all turns (workers run in parallel).
         faults: The injected faults and their outcomes.
         virtual: The round's duration in virtual seconds; NaN if clients have no speeds.
+        turns: (client, task, loss at the start, norm, examples, seconds) of each accepted update.
     """
 
     round: int
@@ -163,3 +164,4 @@ class RoundRecord:
     seconds_clients: float = 0.0
     faults: tuple[Fault, ...] = ()
     virtual: float = nan
+    turns: Sequence[tuple[int, str, float, float, int, float]] = ()

@@ -113,5 +113,8 @@ def _log_odds(logits: Tensor) -> Tensor:
     if logits.shape[1] == 2:
         return logits[:, 1:] - logits[:, :1]
     log_p = logits.log_softmax(dim=1)
-    odds: Tensor = log_p - (-log_p.expm1()).log()
-    return odds
+    odds = log_p - (-log_p.expm1()).log()
+    # Where p is close to 1, 1 - p has no digits left: there it is the sum over the other classes.
+    top = logits.argmax(dim=1, keepdim=True)
+    others = logits.scatter(1, top, -math.inf).logsumexp(dim=1, keepdim=True)
+    return odds.scatter(1, top, logits.gather(1, top) - others)

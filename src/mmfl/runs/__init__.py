@@ -21,6 +21,7 @@ from mmfl.runs.result import Run, no_nan
 from mmfl.runs.resume import clear_unfinished, is_unsigned
 from mmfl.runs.runner import StoredRounds, run, stored_rounds
 from mmfl.runs.store import RunStore
+from mmfl.runs.trial import TaskTrial, try_tasks
 from mmfl.runs.verification import find_damage, verify
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RunStore",
     "StoredRecruitment",
     "StoredRounds",
+    "TaskTrial",
     "TaskTurns",
     "check_folder",
     "check_names",
@@ -50,6 +52,7 @@ __all__ = [
     "sessions",
     "stored_rounds",
     "timed_rounds",
+    "try_tasks",
     "turns_by_task",
     "unpack_assignments",
     "verify",

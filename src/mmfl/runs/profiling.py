@@ -21,7 +21,6 @@ from mmfl.experiment import (
     Experiment,
     KernelName,
     Task,
-    fits_batched,
     guard_engine,
     use_engine,
 )
@@ -196,7 +195,7 @@ def _with_kernel(experiment: Experiment, kernel: KernelName) -> Experiment:
     """The experiment with this kernel for all tasks that it fits."""
 
     def choose_kernel(task: Task) -> KernelName:
-        fits = kernel != "batched" or fits_batched(task, experiment.precision)
+        fits = kernel != "batched" or experiment.fits_batched(task)
         return kernel if fits else "fast"
 
     tasks = tuple(

@@ -20,6 +20,7 @@ from mmfl.runs.directory.lock import is_owned
 from mmfl.runs.environment import inexact, made_with, sessions
 from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.faults import Tally, count_quarantined, tallies
+from mmfl.runs.records import AwardRow, FailureRow, TurnRow, read_records
 from mmfl.runs.store import RunStore
 
 __all__ = ["Run", "no_nan", "status_of"]
@@ -46,7 +47,7 @@ class Run:
         history: By task: the metric after each round (at the last evaluation; NaN before the
             first).
         recruitment: The auction before round one; None if there was none.
-        failures: How many turns and evaluations failed.
+        failed: How many turns and evaluations failed.
         complaint: The most common reason for failed turns; "" if none failed.
         faults: By kind: the injected faults and their outcomes (by task and client: see
             `mmfl.runs.faults`).
@@ -76,7 +77,7 @@ class Run:
     metrics: dict[str, tuple[str, str]]
     history: dict[str, list[float]]
     recruitment: StoredRecruitment | None
-    failures: int
+    failed: int
     complaint: str
     faults: dict[str, Tally]
     quarantined: int
@@ -112,7 +113,7 @@ class Run:
             hired = read_recruitment(store)
             # What is sent twice is refused, and costs nothing: the first one stands.
             lost = "FROM failure WHERE reason != 'duplicate'"
-            failures = store.rows(f"SELECT count(*) {lost}")[0][0]
+            failed = store.rows(f"SELECT count(*) {lost}")[0][0]
             often = store.rows(
                 f"SELECT reason, min(detail), count(*) {lost} "
                 "GROUP BY reason ORDER BY count(*) DESC LIMIT 1"
@@ -132,7 +133,7 @@ class Run:
             metrics=kinds,
             history=history,
             recruitment=hired,
-            failures=failures,
+            failed=failed,
             complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
             faults=faults,
             quarantined=away,
@@ -147,6 +148,27 @@ class Run:
             seconds_setup=float(meta.get("seconds_setup", "nan")),
             seconds_checkpoints=float(meta.get("seconds_checkpoints", "0")),
         )
+
+    def turns(self) -> list[TurnRow]:
+        """Who trained what, when, with what result: one record per turn of a client."""
+        return self.table("turns")
+
+    def failures(self) -> list[FailureRow]:
+        """What failed, and why: one record per failed turn or evaluation."""
+        return self.table("failures")
+
+    def awards(self) -> list[AwardRow]:
+        """Who was recruited for what, and is paid what; nothing if there was no auction."""
+        return self.table("awards")
+
+    def table(self, name: str) -> list[Any]:
+        """A table of the run as records, read from its directory as it is now.
+
+        Args:
+            name: "tasks", "rounds", "scores", "turns", "failures", "faults", "auction" or "awards".
+        """
+        with closing(RunStore.open(self.folder, damaged=bool(self.damage))) as store:
+            return list(read_records(store, name))
 
     @property
     def merits(self) -> list[float]:
@@ -195,7 +217,7 @@ class Run:
             "mean": self.mean,
             "variance": self.variance,
             "inexact": self.inexact or None,
-            "failures": self.failures,
+            "failures": self.failed,
             "failed_turns": {name: turns.failed for name, turns in self.outcomes.items()},
             "never_trained": {n: o.why for n, o in self.outcomes.items() if not o.trained},
             "tasks": self.tasks,

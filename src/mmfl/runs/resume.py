@@ -77,7 +77,8 @@ class ResumableRun:
         self._lease.take()
         with ExitStack() as stack:
             store = stack.enter_context(closing(RunStore.reopen(self.folder, self._lease)))
-            self._refuse_other_data(store.data(), engine.data() | self.experiment.files())
+            known = store.data()
+            self._refuse_other_data(known, engine.data() | self.experiment.hash_files(known))
             checkpoints = CheckpointStore(
                 self.folder / "checkpoints", keep=self.experiment.checkpoints.keep
             )
@@ -104,9 +105,6 @@ class ResumableRun:
 
     def _refuse_other_data(self, was: Mapping[str, str], now: Mapping[str, str]) -> None:
         other = sorted(name for name, digest in was.items() if now.get(name, digest) != digest)
-        for name in other:
-            if not now[name]:
-                self.experiment.file_hash(name)  # says why it cannot be read
         if other:
             raise StoreError(
                 f"{str(self.folder)!r} was started with different data for {', '.join(other)}, so "

@@ -1,7 +1,8 @@
 """The tables of `run.sqlite`, and whether a database has these and nothing else.
 
-What was never measured is NULL. `round.assignment`: see `mmfl.runs.assignments`; `round.digest` and
-the entries of `meta` that begin with "digest": see `mmfl.runs.integrity.digests`.
+What was never measured is NULL. `round.assignment` and `round.turns`: see `mmfl.runs.assignments`;
+`round.digest` and the entries of `meta` that begin with "digest": see
+`mmfl.runs.integrity.digests`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import sqlite3
 from mmfl.errors import StoreError
 from mmfl.system import calls
 
-__all__ = ["FORMAT", "TABLES", "check_tables", "create_tables", "is_empty"]
+__all__ = ["DIGESTED", "FORMAT", "TABLES", "check_tables", "create_tables", "is_empty"]
 
-FORMAT = "3"
+FORMAT = "4"
 """Of the tables below; a run is continued only by an mmfl that writes the same."""
 
 APPLICATION = int.from_bytes(b"mmfl", "big")
@@ -23,12 +24,12 @@ TABLES = {
     "meta": "(key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "task": """(
     number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
-    metric TEXT NOT NULL, better TEXT NOT NULL, target REAL)""",
+    metric TEXT NOT NULL, better TEXT NOT NULL, target REAL, description TEXT NOT NULL)""",
     "round": """(
     round INTEGER PRIMARY KEY, active INTEGER NOT NULL, samples INTEGER NOT NULL,
     fresh INTEGER NOT NULL, seconds REAL NOT NULL, seconds_train REAL NOT NULL,
     seconds_evaluate REAL NOT NULL, chain TEXT NOT NULL, assignment BLOB NOT NULL,
-    virtual REAL, quarantined INTEGER NOT NULL, digest TEXT NOT NULL)""",
+    virtual REAL, quarantined INTEGER NOT NULL, turns BLOB NOT NULL, digest TEXT NOT NULL)""",
     "round_task": """(
     round INTEGER NOT NULL, task INTEGER NOT NULL REFERENCES task(number),
     clients INTEGER NOT NULL, version INTEGER NOT NULL,
@@ -50,13 +51,17 @@ TABLES = {
 """From a table's name to its columns."""
 
 _ADDED = {
-    "round": (
-        ", digest TEXT NOT NULL",
-        ", virtual REAL, quarantined INTEGER NOT NULL, digest TEXT NOT NULL",
-    ),
-    "failure": (", turn INTEGER NOT NULL",),
+    "4": {"round": ", turns BLOB NOT NULL", "task": ", description TEXT NOT NULL"},
+    "3": {"round": ", digest TEXT NOT NULL"},
+    "2": {
+        "round": ", virtual REAL, quarantined INTEGER NOT NULL",
+        "failure": ", turn INTEGER NOT NULL",
+    },
 }
-"""Columns that older formats did not have; format 2 had all but the digests."""
+"""From a format to the columns that the one before it did not have, by table; newest first."""
+
+DIGESTED = ("4", "3")
+"""The formats that have digests, newest first."""
 
 _OLDEST = {"meta", "task", "round", "round_task", "failure"}
 """The tables that all formats have."""
@@ -74,10 +79,10 @@ def is_empty(database: sqlite3.Connection) -> bool:
     return not calls.execute(database, "SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
 
 
-def check_tables(database: sqlite3.Connection) -> bool:
+def check_tables(database: sqlite3.Connection) -> str:
     """Refuse a database with other tables, or with anything other than tables, such as a view.
 
-    No table is read for it. Returns whether the format is the present one; else it is an older one.
+    No table is read for it. Returns the format; "2" may also be an older one.
     """
     found = {}
     query = "SELECT type, name, sql FROM sqlite_master LIMIT 100"
@@ -87,17 +92,21 @@ def check_tables(database: sqlite3.Connection) -> bool:
         if kind != "table" or name not in TABLES or not isinstance(sql, str):
             raise StoreError(f"{kind} {name!r} is not one of a run's tables")
         found[name] = " ".join(sql.split())
-    current = found.get("round") == _statement("round")
-    missing = ({*TABLES} if current else _OLDEST) - found.keys()
+    current = next((one for one in DIGESTED if found.get("round") == _statement("round", one)), "2")
+    missing = ({*TABLES} if current in DIGESTED else _OLDEST) - found.keys()
     if missing:
         raise StoreError(f"no such table: {next(name for name in TABLES if name in missing)}")
+    permitted = [current] if current in DIGESTED else ["2", "1"]
     for name, sql in found.items():
-        older = () if current else (_statement(name, added) for added in _ADDED.get(name, ()))
-        if sql not in (_statement(name), *older):
+        if sql not in [_statement(name, one) for one in permitted]:
             raise StoreError(f"table {name!r} does not have the columns of a run's table")
     return current
 
 
-def _statement(name: str, without: str = "") -> str:
+def _statement(name: str, format: str) -> str:  # noqa: A002
+    """How a table was made in a format."""
     columns = " ".join(TABLES[name].split())
-    return f"CREATE TABLE {name} {columns.replace(without, '')}"
+    for later, added in _ADDED.items():
+        if int(later) > int(format):
+            columns = columns.replace(added.get(name, ""), "")
+    return f"CREATE TABLE {name} {columns}"

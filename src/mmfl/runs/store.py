@@ -57,7 +57,7 @@ from mmfl.runs.integrity.rows import (
     set_meta,
     write_first_rows,
 )
-from mmfl.runs.schema import FORMAT, check_tables, create_tables
+from mmfl.runs.schema import DIGESTED, FORMAT, check_tables, create_tables
 from mmfl.system import calls
 from mmfl.system.files import SETTINGS, exists, is_folder, make_folders, read_file
 
@@ -198,8 +198,9 @@ class RunStore:
             database = open_for_reading(folder)
             undo.callback(database.close)
             try:
-                store = cls(folder, database, verifiable=check_tables(database))
-                store.damage = check_rows(database, digests=store.verifiable)
+                found = check_tables(database)
+                store = cls(folder, database, verifiable=found in DIGESTED)
+                store.damage = check_rows(database, found)
                 if store.verifiable and not store.damage:
                     store.damage = next(filter(None, map(store.file_damage, FIRST)), "")
             except StoreError as error:
@@ -224,7 +225,7 @@ class RunStore:
             last = last_round(database)
             before = last[1] if last else read_meta(database)["digest_tasks"]
             digest = digests.digest_round(before, whole, tasks, failures, faults)
-            insert = "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            insert = "INSERT INTO round VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             calls.execute(database, insert, (*whole, digest))
             calls.executemany(
                 database, "INSERT INTO round_task VALUES (?, ?, ?, ?, ?, ?, ?)", tasks

@@ -19,10 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from mmfl.allocate import Assignments
 from mmfl.errors import MmflError, StoreError
 from mmfl.experiment import DataCache, Experiment
 from mmfl.loop import State, extend_chain
-from mmfl.runs.assignments import unpack_assignments
+from mmfl.runs.assignments import unpack_assignments, unpack_turns
 from mmfl.runs.auction import read_recruitment
 from mmfl.runs.checkpoints import CheckpointStore
 from mmfl.runs.database import DATABASE
@@ -174,13 +177,18 @@ def _chain_damage(store: RunStore) -> str:
     """Which round's chain does not follow from its assignments and scores; "" if all do."""
     names = [name for _, name, *_ in store.tasks()]
     chain = State.first({}, "").chain
-    for number, stored, blob in store.rows("SELECT round, chain, assignment FROM round"):
+    turns = "turns" if store.has("round", "turns") else "NULL"
+    for number, stored, blob, ends in store.rows(
+        f"SELECT round, chain, assignment, {turns} FROM round"
+    ):
         query = "SELECT difficulty FROM round_task WHERE round = ? ORDER BY task"
         difficulty = [row[0] for row in store.rows(query, number)]
         try:
             assignments = unpack_assignments(blob)
         except StoreError:
             return f"the assignment of round {number} cannot be unpacked"
+        if ends is not None and not _agree(store, number, assignments, ends):
+            return f"the turns of round {number} do not match its assignment"
         known = None not in difficulty  # a NaN has many forms, and the chain knows which it was
         if assignments.tasks.max(initial=0) >= len(names):
             return f"round {number} assigns clients to a task that does not exist"
@@ -191,6 +199,18 @@ def _chain_damage(store: RunStore) -> str:
                 return f"assignments or scores of round {number} do not match the chain"
         chain = stored
     return ""
+
+
+def _agree(store: RunStore, number: int, assignments: Assignments, ends: bytes) -> bool:
+    """Whether a round's turns are those of its assignment, and as many were accepted as it says."""
+    try:
+        accepted = unpack_turns(ends, assignments).accepted
+    except StoreError:
+        return False
+    query = "SELECT clients FROM round_task WHERE round = ? ORDER BY task"
+    counts = [row[0] for row in store.rows(query, number)]
+    found = np.bincount(assignments.tasks[accepted], minlength=len(counts))
+    return bool(found.tolist() == counts)
 
 
 def _files(store: RunStore) -> Iterator[Part]:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from mmfl.exchange import CHUNK, Flat, Layout, LocalWork
 from mmfl.train.inputs import Inputs
+from mmfl.train.optimizers import clip_gradients
 from mmfl.train.reference import Turn, TurnReport, batches
 
 __all__ = ["Batched"]
@@ -55,6 +56,8 @@ class Batched:
         self._start = [layer * self.together for layer in _layers(self._first, layout)]
         self._layers = _layers(self._rows, layout)
         self._momenta = _layers(momenta, layout)
+        self._gradient = _allocate_aligned(2, layout.size)  # a gradient, and memory for FedProx
+        self._gradient_layers = _layers(self._gradient[:1], layout)
         self._rooms: dict[int, _Room] = {}
         classes = self._shapes[-1][0]
         self._answers = torch.eye(classes) * (1 - smoothing) + smoothing / classes
@@ -143,6 +146,9 @@ class Batched:
         w <- w - lr v. A first step, made from weights that all clients share, puts its change
         into the row, any other the new weights.
         """
+        if work.prox or work.clip_norm is not None:
+            self._step_adjusted(room, place, row, work, fresh=fresh)
+            return
         decay, weights, velocity = work.weight_decay, self._row[row], self._velocity[row]
         keep, scale, moved = 1 - work.lr * decay, -work.lr, self._layers
         if work.momentum:
@@ -163,6 +169,33 @@ class Batched:
                 weights.add_(velocity, alpha=-work.lr)
         elif fresh and decay:
             weights.add_(self._first[0], alpha=-work.lr * decay)
+
+    def _step_adjusted(
+        self, room: _Room, place: int, row: int, work: LocalWork, *, fresh: bool
+    ) -> None:
+        """The same with FedProx's term and clipping, which need the gradient by itself.
+
+        g <- g + prox (w - w_global), which is 0 in a first step; then g <- g min(1, clip / |g|).
+        """
+        slope, scratch = self._gradient
+        weights, velocity, first = self._row[row], self._velocity[row], self._first[0]
+        for number, layer in enumerate(self._gradient_layers):
+            weight, _, bias = layer[0]
+            turned = room.turned[number][place]
+            torch.mm(turned, room.input[number][place], out=weight)
+            torch.mv(turned, room.ones, out=bias)
+        if work.prox and not fresh:
+            slope.add_(torch.sub(weights, first, out=scratch), alpha=work.prox)
+        if work.clip_norm is not None:
+            clip_gradients([slope], work.clip_norm)
+        if work.weight_decay:
+            slope.add_(first if fresh else weights, alpha=work.weight_decay)
+        if work.momentum:
+            slope = velocity.copy_(slope) if fresh else velocity.mul_(work.momentum).add_(slope)
+        if fresh:
+            torch.mul(slope, -work.lr, out=weights)
+        else:
+            weights.add_(slope, alpha=-work.lr)
 
     def _room(self, width: int) -> _Room:
         if width not in self._rooms:
@@ -250,9 +283,11 @@ class _Schedule:
         return self.turns[k].rows[self.plans[k][step]]
 
 
-def _alike(turn: Turn) -> tuple[float, ...]:
+def _alike(turn: Turn) -> tuple[float | None, ...]:
     """Turns that agree in this can be taken together."""
-    return _width(turn), turn.work.lr, turn.work.momentum, turn.work.weight_decay
+    work = turn.work
+    rule = work.lr, work.momentum, work.weight_decay, work.clip_norm, work.prox
+    return _width(turn), *rule
 
 
 def _fill_batches(picked: Sequence[Ints], width: int) -> tuple[Ints, Tensor]:

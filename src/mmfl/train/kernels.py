@@ -1,7 +1,7 @@
 """The kernels: ways to compute a turn. Each agrees with "reference" within rounding.
 
 A run's bits are promised within a kernel, so which one computes a task is written into the run's
-experiment. `mmfl.experiment.parts.kernel_of` is the rule for "auto".
+experiment. `Experiment.kernel_of` has the rule for "auto".
 """
 
 from __future__ import annotations
@@ -10,20 +10,30 @@ from functools import partial
 
 from mmfl.experiment import Task
 from mmfl.objectives import CrossEntropy
+from mmfl.optimizers import Optimizer
 from mmfl.train.batched import Batched
 from mmfl.train.inputs import Inputs
+from mmfl.train.optimizers import choose_optimizer
 from mmfl.train.reference import Kernel, OneByOne
 from mmfl.train.resident import Resident
-from mmfl.train.sgd import FusedSgd
 
 __all__ = ["kernel"]
 
 
-def kernel(name: str, task: Task, resident: Resident, inputs: Inputs, *, precision: str) -> Kernel:
+def kernel(
+    name: str,
+    task: Task,
+    resident: Resident,
+    inputs: Inputs,
+    *,
+    precision: str,
+    optimizer: Optimizer,
+) -> Kernel:
     """The kernel of that name for a task's network; whether it fits was checked before."""
     if name == "batched":
         assert isinstance(task.loss, CrossEntropy)
         return Batched(resident.layout, inputs, task.loss.label_smoothing)
-    if name == "reference":
-        return OneByOne(resident, partial(inputs.batches, at_once=False), task.loss.mean, precision)
-    return OneByOne(resident, inputs.batches, task.loss.mean, precision, FusedSgd)
+    fast = name == "fast"
+    batches = inputs.batches if fast else partial(inputs.batches, at_once=False)
+    start = choose_optimizer(optimizer, fused=fast)
+    return OneByOne(resident, batches, task.loss.mean, precision, start)

@@ -1,8 +1,8 @@
 """Local training as a plain loop: Algorithm 1, lines 8-9. All other kernels are compared with it.
 
-The optimiser is SGD as torch has it, new for every turn, as in the authors' code. The kernel "fast"
-is the same loop with an optimiser that updates all weights in one pass, over shards that are scaled
-once a turn, not once a batch.
+The optimizer is new for every turn, as in the authors' code; by default it is SGD as torch has it.
+The kernel "fast" is the same loop with an SGD that updates all weights in one pass, over shards
+that are scaled once a turn, not once a batch.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
+from mmfl.train.optimizers import StartOptimizer, start_optimizer
 from mmfl.train.precision import use_precision
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork, seed_torch
-from mmfl.train.sgd import Optimizer, Sgd
+from mmfl.train.sgd import Sgd
 
 __all__ = [
     "Kernel",
@@ -86,14 +87,14 @@ class OneByOne:
         batches: From a shard and the turn's stream to a function from rows of it to a batch.
         loss: From a batch's outputs and targets to its mean loss.
         precision: "float32" or "bf16".
-        sgd: The optimiser's class.
+        start: What starts a turn's optimizer.
     """
 
     resident: Resident
     batches: Callable[[Ints, Stream], Batch]
     loss: Mean
     precision: str
-    sgd: type[Optimizer] = Sgd
+    start: StartOptimizer = Sgd
     together: ClassVar[int] = 1
 
     def train(
@@ -111,7 +112,7 @@ class OneByOne:
                     turn.work,
                     precision=self.precision,
                     rng=turn.rng,
-                    sgd=self.sgd,
+                    start=self.start,
                 )
             yield self.resident.change(weights, None if out is None else out()), report
 
@@ -158,7 +159,7 @@ def train(
     *,
     precision: str,
     rng: Stream,
-    sgd: type[Optimizer] = Sgd,
+    start: StartOptimizer = Sgd,
 ) -> TurnReport:
     """Tau steps of SGD on the client's shard, in place (Algorithm 1, lines 8-9).
 
@@ -170,11 +171,11 @@ def train(
         work: How much, and the optimiser's settings.
         precision: "float32" or "bf16".
         rng: The turn's own stream.
-        sgd: The optimiser's class.
+        start: What starts the turn's optimizer.
     """
     process = os.getpid()
     model.train()
-    optimizer = sgd(model.parameters(), work)
+    optimizer = start_optimizer(start, model.parameters(), work)
     samples, first, last = 0, float("nan"), float("nan")
     for rows in batches(size, work, rng=rng):
         x, y = batch(rows)

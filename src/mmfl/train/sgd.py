@@ -14,23 +14,15 @@ from torch import Tensor
 
 from mmfl.exchange import LocalWork
 
-__all__ = ["FusedSgd", "Optimizer", "Sgd"]
+__all__ = ["FusedSgd", "Optimizer", "Sgd", "make_dense"]
 
 
 class Optimizer(ABC):
-    """One client's optimiser for one turn.
-
-        g <- gradient + weight_decay * w
-        v <- g in the first step, momentum * v + g later
-        w <- w - lr * v
-
-    A parameter without a gradient is left alone, as in torch.
-    """
+    """One client's optimiser for one turn. A parameter without a gradient is left alone."""
 
     def __init__(self, parameters: Iterable[Tensor], work: LocalWork) -> None:
         self._parameters = [p for p in parameters if p.requires_grad]
         self._work = work
-        self._velocity: dict[int, Tensor] = {}
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -43,7 +35,16 @@ class Optimizer(ABC):
 
 
 class Sgd(Optimizer):
-    """The rule, line by line: torch's bits."""
+    """The rule, line by line: torch's bits.
+
+    g <- gradient + weight_decay * w
+    v <- g in the first step, momentum * v + g later
+    w <- w - lr * v
+    """
+
+    def __init__(self, parameters: Iterable[Tensor], work: LocalWork) -> None:
+        super().__init__(parameters, work)
+        self._velocity: dict[int, Tensor] = {}
 
     @torch.no_grad()
     def step(self) -> None:
@@ -64,11 +65,15 @@ class Sgd(Optimizer):
 class FusedSgd(Optimizer):
     """The rule in one pass over the memory; equal within rounding."""
 
+    def __init__(self, parameters: Iterable[Tensor], work: LocalWork) -> None:
+        super().__init__(parameters, work)
+        self._velocity: dict[int, Tensor] = {}
+
     @torch.no_grad()
     def step(self) -> None:
         """All weights at once."""
         work = self._work
-        moving = {w: _dense(w.grad) for w in self._parameters if w.grad is not None}
+        moving = {w: make_dense(w.grad) for w in self._parameters if w.grad is not None}
         if not moving:
             return
         if not work.momentum and not work.weight_decay:
@@ -94,5 +99,6 @@ class FusedSgd(Optimizer):
                 )
 
 
-def _dense(gradient: Tensor) -> Tensor:
+def make_dense(gradient: Tensor) -> Tensor:
+    """A gradient as torch's optimizers and sums take it."""
     return gradient.to_dense() if gradient.is_sparse else gradient

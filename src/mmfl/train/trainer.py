@@ -40,6 +40,7 @@ from mmfl.objectives import (
     find_sums_shape,
     read_sums,
 )
+from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback, lead_to
@@ -48,6 +49,7 @@ from mmfl.train import reference
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
+from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
@@ -99,6 +101,7 @@ class Trainer:
         arrays: From task to its data.
         federation: Who holds what.
         kernels: From task to how its training is computed.
+        optimizers: From task to its optimizer.
         seed: Of models' first weights, and of what evaluations draw.
         precision: In which models compute.
         batch_size: Of evaluations.
@@ -114,6 +117,7 @@ class Trainer:
         federation: SimulatedFederation,
         *,
         kernels: Mapping[str, KernelName],
+        optimizers: Mapping[str, Optimizer],
         seed: int,
         precision: str,
         batch_size: int,
@@ -122,7 +126,7 @@ class Trainer:
     ) -> None:
         self._raise_errors = raise_errors
         self._tasks = {task.name: task for task in tasks}
-        self._kernels = kernels
+        self._kernels, self._optimizers = kernels, optimizers
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self._isolate: Callable[[], AbstractContextManager[None]]
         self._isolate = nullcontext if settled else isolate_torch
@@ -145,6 +149,7 @@ class Trainer:
             arrays,
             simulate(experiment, arrays),
             kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
+            optimizers={t.name: experiment.training(t.name).optimizer for t in experiment.tasks},
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
@@ -165,6 +170,10 @@ class Trainer:
             setup.resident.set(first)
             self._try_out(setup)
         return Params(setup.resident.layout, first)
+
+    def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
+        """The shape of a batch of these training examples, as the model sees it."""
+        return tuple(self._setup(task).inputs.train(rows)[0].shape)
 
     def weigh(self, name: str) -> ModelSize | None:
         """How large a task's model will be; None if only building it can tell."""
@@ -318,19 +327,33 @@ class Trainer:
         except MmflError as error:
             wrapped = EngineError(f"task {name!r}: {error}")
             raise lead_to(wrapped, error) from error.__cause__
-        precision = self._precision
-        made = kernel(self._kernels[name], task, resident, inputs, precision=precision)
+        optimizer, precision = self._optimizers[name], self._precision
+        with _guard(name, "its optimizer cannot be used", optimizer):
+            try_optimizer(optimizer, module.parameters())
+        computes = self._kernels[name]
+        made = kernel(computes, task, resident, inputs, precision=precision, optimizer=optimizer)
         guess = _guess(data, task.loss)
         return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
+
+    def _refuse_tokens(self, setup: _TaskSetup) -> None:
+        """Refuse whole numbers as examples of a built-in model that cannot embed them."""
+        model, data = setup.task.model, setup.data
+        if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
+            return
+        rule = "which only models of sequences (gru, lstm, transformer, cnn1d) and your own"
+        if getattr(model, "takes_tokens", False):
+            if data.vocabulary is not None:
+                return
+            rule = "but some are negative, which only your own model"
+        raise EngineError(
+            f"task {setup.task.name!r}: its examples are whole numbers, {rule} (with an embedding) "
+            "can take; give them as float32 or as bytes"
+        )
 
     def _try_out(self, setup: _TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
         name, data = setup.task.name, setup.data
-        if data.x_train.dtype == np.int64 and MODELS.kind_of(setup.task.model) in MODELS.table:
-            raise EngineError(
-                f"task {name!r}: its examples are whole numbers, which only your own model "
-                "(with an embedding) can take; give them as float32 or as bytes"
-            )
+        self._refuse_tokens(setup)
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss

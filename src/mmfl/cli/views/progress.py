@@ -181,8 +181,8 @@ def troubles(run: Run) -> list[str]:
         lines.append(f"failed: {run.reason}")
     if run.inexact:
         lines.append(f"not bit-exact: {run.inexact}")
-    if run.failures:
-        failed = plural(run.failures, "client turn")
+    if run.failed:
+        failed = plural(run.failed, "client turn")
         lines.append(f"{failed} failed; most common reason: {run.complaint}")
     if run.quarantined:
         are = "is" if run.quarantined == 1 else "are"

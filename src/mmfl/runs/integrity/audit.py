@@ -23,14 +23,14 @@ from mmfl.runs.integrity.digests import (
     digest_round,
     digest_tasks,
 )
-from mmfl.runs.schema import FORMAT
+from mmfl.runs.schema import DIGESTED
 from mmfl.system import calls
 
 __all__ = ["check_rows"]
 
 
 _TYPES: dict[str, type] = {"INTEGER": int, "REAL": float, "TEXT": str, "BLOB": bytes}
-_FREE = {("failure", "detail"), ("meta", "value")}
+_FREE = {("failure", "detail"), ("meta", "value"), ("task", "description")}
 """Texts that may hold anything; all others are words."""
 
 _WHOLE = {"rounds": 18}
@@ -41,10 +41,14 @@ _HASHES = ("fingerprint", "digest_tasks", "digest_auction", DIGEST)
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-def check_rows(database: sqlite3.Connection, *, digests: bool) -> str:
+def check_rows(database: sqlite3.Connection, format: str) -> str:  # noqa: A002
     """What does not match its digest, as a clause; "" if all does, or there are no digests.
 
     A database whose structure or values make no sense raises `StoreError`, with a clause.
+
+    Args:
+        database: With the tables of a run.
+        format: That of its tables; see `check_tables`.
     """
     told = calls.execute(database, "PRAGMA integrity_check(1)").fetchall()
     if told != [("ok",)]:
@@ -60,10 +64,10 @@ def check_rows(database: sqlite3.Connection, *, digests: bool) -> str:
         raise StoreError("table task: better must be 'higher' or 'lower'")
     reader.tasks = len(tasks)
     damage = _mismatches(reader, meta, tasks)
-    if not digests:  # it has read everything
+    if format not in DIGESTED:  # there are none, but it has read everything
         return ""
-    if meta.get("format") != FORMAT:
-        damage.insert(0, f"its format is {meta.get('format')!r}, but its tables are of {FORMAT!r}")
+    if meta.get("format") != format:
+        damage.insert(0, f"its format is {meta.get('format')!r}, but its tables are of {format!r}")
     return damage[0] if damage else ""
 
 

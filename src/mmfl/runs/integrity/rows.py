@@ -11,7 +11,7 @@ from typing import Any
 from mmfl.experiment import Experiment
 from mmfl.loop import RoundRecord, State
 from mmfl.objectives import METRICS
-from mmfl.runs.assignments import pack_assignments
+from mmfl.runs.assignments import pack_assignments, pack_turns
 from mmfl.runs.database import wait_for_lock
 from mmfl.runs.integrity.digests import (
     Row,
@@ -86,7 +86,7 @@ def task_rows(experiment: Experiment) -> Iterator[Row]:
     for number, task in enumerate(experiment.tasks):
         assert task.metric is not None  # the experiment is resolved
         kind = METRICS.kind_of(task.metric)
-        yield number, task.name, kind, task.metric.better, task.target
+        yield number, task.name, kind, task.metric.better, task.target, ""
 
 
 def write_first_rows(
@@ -100,7 +100,7 @@ def write_first_rows(
         token: The mark's, which no other run directory has.
         written: The content of the directory's other files, by name.
     """
-    query = "INSERT INTO task VALUES (?, ?, ?, ?, ?)"
+    query = "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?)"
     calls.executemany(database, query, list(task_rows(experiment)))
     hashes = {name: hash_and_size(content) for name, content in written.items()}
     set_meta(
@@ -143,6 +143,7 @@ def round_rows(state: State, record: RoundRecord) -> tuple[Row, list[Row], list[
         *map(float, (record.seconds, record.seconds_train, record.seconds_evaluate)),
         *(state.chain, pack_assignments(record.assignments)),
         *(_null(record.virtual), quarantined),
+        pack_turns(record.assignments, record.tasks, record.turns),
     )
     return whole, tasks, failures, faults
 
