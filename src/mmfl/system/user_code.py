@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from mmfl.errors import EngineError, MmflError, MmflWarning, shorten, text_of
-from mmfl.system.definitions import find_definition
+from mmfl.system.definitions import describe_place, find_definition
 from mmfl.system.memory import describe_shortage
 from mmfl.system.tracebacks import (
     find_frames,
@@ -172,14 +172,20 @@ def describe_error(error: BaseException, *parts: object) -> str:
     return f"{said} ({place})" if place else said
 
 
-def add_prefix(error: MmflError, prefix: str) -> MmflError:
+def add_prefix(error: MmflError, prefix: str, part: object = None) -> MmflError:
     """The error with some words before its sentence, to be raised from what is behind it.
 
     A user's class may not allow that; then it is one of mmfl's.
+
+    Args:
+        error: The error.
+        prefix: The words.
+        part: If nothing is behind it, it is about what this part returned: where that is defined.
     """
+    place = describe_place(part) if error.__cause__ is None else ""
     kinds = (kind for kind in type(error).__mro__ if kind.__module__ == "mmfl.errors")
     kind = type(error) if type(error).__module__.startswith("mmfl.") else next(kinds)
-    made: MmflError = kind(f"{prefix}{text_of(error)}")
+    made: MmflError = kind(f"{prefix}{text_of(error)}{place}")
     made.__cause__ = error.__cause__
     return lead_to(made, error)
 

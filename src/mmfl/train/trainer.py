@@ -7,11 +7,8 @@ result must not depend on the number of cores.
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -36,61 +33,32 @@ from mmfl.models import MODELS
 from mmfl.objectives import (
     BinaryCrossEntropy,
     Loss,
+    OwnMetric,
+    check_values,
     find_misfit,
     find_sums_shape,
-    read_sums,
 )
 from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
+from mmfl.system.definitions import describe_place
 from mmfl.system.tracebacks import format_cause, format_traceback, lead_to
-from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
-from mmfl.train import reference
+from mmfl.system.user_code import describe_error, guard_part, is_own, pass_on
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
 from mmfl.train.optimizers import try_optimizer
-from mmfl.train.reference import Kernel, Turn
+from mmfl.train.reference import Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
+from mmfl.train.seeding import isolate_torch, seed_torch
 from mmfl.train.sizing import weigh
+from mmfl.train.task_setup import TaskSetup, guard_task
+from mmfl.train.trial import try_out
 from mmfl.train.warm_start import load_warm_start
 
 __all__ = ["Trainer"]
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class _TaskSetup:
-    """What a task is trained and evaluated with: its data, its network, its loss and metric."""
-
-    task: Task
-    data: Arrays
-    inputs: Inputs
-    resident: Resident
-    kernel: Kernel
-    metric: Callable[[Tensor, Tensor], Tensor]
-    guess: Tensor
-    sums: tuple[int, ...] | None
-
-    @property
-    def parts(self) -> tuple[object, ...]:
-        """What a turn calls that may be the user's."""
-        return self.task.model, self.task.loss, self.task.metric, self.task.augment
-
-    def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
-        return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
-
-    def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
-        """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
-        if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
-            return float("nan")
-        try:
-            return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
-        except Exception as error:  # a user's loss need not be defined for constant outputs
-            pass_on(error)
-            return float("nan")
 
 
 class Trainer:
@@ -132,7 +100,7 @@ class Trainer:
         self._isolate = nullcontext if settled else isolate_torch
         self.arrays = arrays
         self.federation = federation
-        self._setups: dict[str, _TaskSetup] = {}
+        self._setups: dict[str, TaskSetup] = {}
 
     @classmethod
     def of(
@@ -168,7 +136,7 @@ class Trainer:
                 except MmflError as error:
                     raise EngineError(f"task {task!r}: {error}") from None
             setup.resident.set(first)
-            self._try_out(setup)
+            try_out(setup, self._precision, self._batch_size)
         return Params(setup.resident.layout, first)
 
     def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
@@ -213,7 +181,7 @@ class Trainer:
             yield from self._some(setup, jobs[start : start + step], weights, out)
 
     def _some(
-        self, setup: _TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
+        self, setup: TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = calls.perf_counter(), 0.0, 0
@@ -239,7 +207,7 @@ class Trainer:
         except BaseException as error:  # a model may raise anything
             pass_on(error)
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts) + _hint(error)
+                said = describe_error(error, *setup.parts) + _hint(error, setup)
                 if self._raise_errors:
                     name, client = setup.task.name, jobs[0].address.client
                     made = EngineError(f"task {name!r}: the turn of client {client} failed: {said}")
@@ -268,7 +236,7 @@ class Trainer:
             assert rows is not None
             with self._isolate(), torch.no_grad(), seed_torch(rng):
                 setup.resident.set(weights)
-                loss, metric, guess, tally = self._sums(setup, rows, split)
+                sums = setup.measure(rows, split, self._precision, self._batch_size)
         except BaseException as error:
             pass_on(error)
             said = describe_error(error, *setup.parts)
@@ -276,44 +244,22 @@ class Trainer:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
             made = EngineError(f"task {task!r}: evaluating its model failed: {said}")
             raise lead_to(made, error) from error
+        loss, metric, guess, tally = sums
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
-    def _sums(
-        self, setup: _TaskSetup, rows: Ints, split: Split
-    ) -> tuple[float, float, float, npt.NDArray[np.float64] | None]:
-        """Loss, metric, the loss of a guess that has not looked at the example, metric's sums."""
-        process, size = os.getpid(), self._batch_size
-        batch = setup.inputs.test if split == "test" else setup.inputs.train
-        mean = setup.task.loss.mean
-        loss = metric = guess = 0.0
-        tally = None if setup.sums is None else np.zeros(setup.sums)
-        setup.resident.module.eval()
-        for start in range(0, len(rows), size):
-            x, y = batch(rows[start : start + size])
-            outputs = setup.outputs(x, y, self._precision)
-            loss += float(mean(outputs, y)) * len(y)
-            guess += setup.blind_loss(outputs, y) * len(y)
-            values = setup.metric(outputs, y)
-            if tally is not None:
-                tally += read_sums(values, tally.shape, setup.task.metric)
-            else:
-                metric += float(values.sum()) if values.ndim else float(values) * len(y)
-            end_fork(process)  # before the next batch, in which it would fork again
-        return loss, metric if tally is None else math.nan, guess, tally
-
-    def _setup(self, name: str) -> _TaskSetup:
+    def _setup(self, name: str) -> TaskSetup:
         if name not in self._setups:
             with isolate_torch():
                 self._setups[name] = self._build(name)
         return self._setups[name]
 
-    def _build(self, name: str) -> _TaskSetup:
+    def _build(self, name: str) -> TaskSetup:
         data, task = self.arrays[name], self._tasks[name]
         misfit = find_misfit(task.loss, data)
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
-        with _guard(name, "its model cannot be built", task.model):
+        with guard_task(name, "its model cannot be built", task.model):
             with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
                 module = task.model.build(data.shape, data.outputs)
             last = supports_channels_last(module)
@@ -324,68 +270,18 @@ class Trainer:
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)
                 sums = find_sums_shape(task.metric, data)
+                if sums is None and is_own(task.metric) and not isinstance(task.metric, OwnMetric):
+                    metric = check_values(metric, task.metric)
         except MmflError as error:
             wrapped = EngineError(f"task {name!r}: {error}")
             raise lead_to(wrapped, error) from error.__cause__
         optimizer, precision = self._optimizers[name], self._precision
-        with _guard(name, "its optimizer cannot be used", optimizer):
+        with guard_task(name, "its optimizer cannot be used", optimizer):
             try_optimizer(optimizer, module.parameters())
         computes = self._kernels[name]
         made = kernel(computes, task, resident, inputs, precision=precision, optimizer=optimizer)
         guess = _guess(data, task.loss)
-        return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
-
-    def _refuse_tokens(self, setup: _TaskSetup) -> None:
-        """Refuse whole numbers as examples of a built-in model that cannot embed them."""
-        model, data = setup.task.model, setup.data
-        if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
-            return
-        rule = "which only models of sequences (gru, lstm, transformer, cnn1d) and your own"
-        if getattr(model, "takes_tokens", False):
-            if data.vocabulary is not None:
-                return
-            rule = "but some are negative, which only your own model"
-        raise EngineError(
-            f"task {setup.task.name!r}: its examples are whole numbers, {rule} (with an embedding) "
-            "can take; give them as float32 or as bytes"
-        )
-
-    def _try_out(self, setup: _TaskSetup) -> None:
-        """One small batch forward, so that a model that does not fit is found before training."""
-        name, data = setup.task.name, setup.data
-        self._refuse_tokens(setup)
-        setup.resident.module.eval()
-        rows = np.arange(min(2, len(data.y_train)))
-        model, loss = setup.task.model, setup.task.loss
-        with isolate_torch(), torch.no_grad(), seed_torch(stream(0, "try")):
-            with _guard(name, "its examples cannot be prepared", model):  # by a user's `Augment`
-                x, y = setup.inputs.train(rows, rng=stream(0, "try"))
-            with _guard(name, "its model does not run", model):
-                outputs = setup.outputs(x, y, "float32")
-                setup.resident.check()
-        shape = (len(rows), *y.shape[1:])
-        if data.classes is not None:
-            shape = (len(rows), data.classes, *y.shape[1:])
-        if loss.targets != "any" and tuple(outputs.shape) != shape:
-            wanted = f"{data.outputs} outputs"
-            if len(shape) > 2:
-                wanted = f"outputs of shape {shape[1:]}"
-            raise EngineError(
-                f"task {name!r}: its model must give {wanted} per example, "
-                f"got shape {tuple(outputs.shape)} for {len(x)} examples"
-            )
-        with (
-            _guard(name, "its loss or metric fails", loss),
-            isolate_torch(),
-            torch.no_grad(),
-            seed_torch(stream(0, "try")),
-        ):
-            self._sums(setup, rows, "train")
-
-
-def _guard(task: str, failed: str, part: object) -> Guard:
-    """A guard for what a task's parts do: whatever they raise is an error of that task."""
-    return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True)
+        return TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
 
 
 def _guess(data: Arrays, loss: Loss) -> Tensor:
@@ -395,7 +291,12 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
 
 
-def _hint(error: BaseException) -> str:
+def _hint(error: BaseException, setup: TaskSetup) -> str:
     """What helps a client whose training raised this, if that is known."""
-    alone = "more than 1 value per channel when training" in text_of(error)  # batch normalisation
-    return '; a last batch of one example: set local.remainder = "drop"' if alone else ""
+    text = text_of(error)
+    if "more than 1 value per channel when training" in text:  # batch normalisation
+        return '; a last batch of one example: set local.remainder = "drop"'
+    if "does not require grad and does not have a grad_fn" in text:
+        place = describe_place(setup.task.loss, setup.resident.module, setup.task.model)
+        return f"; the loss has no gradient in the model's weights{place}"
+    return ""

@@ -1,0 +1,88 @@
+"""What a process needs to train and evaluate one task."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from mmfl.data import Arrays
+from mmfl.exchange import Split
+from mmfl.experiment import Task
+from mmfl.objectives import read_sums
+from mmfl.system.user_code import Guard, pass_on
+from mmfl.train import reference
+from mmfl.train.inputs import Inputs
+from mmfl.train.reference import Kernel
+from mmfl.train.resident import Resident
+from mmfl.train.seeding import end_fork
+
+__all__ = ["TaskSetup", "guard_task"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskSetup:
+    """What a task is trained and evaluated with: its data, its network, its loss and metric."""
+
+    task: Task
+    data: Arrays
+    inputs: Inputs
+    resident: Resident
+    kernel: Kernel
+    metric: Callable[[Tensor, Tensor], Tensor]
+    guess: Tensor
+    sums: tuple[int, ...] | None
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What a turn calls that may be the user's."""
+        return self.task.model, self.task.loss, self.task.metric, self.task.augment
+
+    def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
+        """What the network says of a batch."""
+        return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
+
+    def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
+        """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
+        if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
+            return float("nan")
+        try:
+            return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
+        except Exception as error:  # a user's loss need not be defined for constant outputs
+            pass_on(error)
+            return float("nan")
+
+    def measure(
+        self, rows: Ints, split: Split, precision: str, size: int
+    ) -> tuple[float, float, float, npt.NDArray[np.float64] | None]:
+        """Loss, metric, the loss of a guess that has not looked at the example, metric's sums."""
+        process = os.getpid()
+        batch = self.inputs.test if split == "test" else self.inputs.train
+        mean = self.task.loss.mean
+        loss = metric = guess = 0.0
+        tally = None if self.sums is None else np.zeros(self.sums)
+        self.resident.module.eval()
+        for start in range(0, len(rows), size):
+            x, y = batch(rows[start : start + size])
+            outputs = self.outputs(x, y, precision)
+            loss += float(mean(outputs, y)) * len(y)
+            guess += self.blind_loss(outputs, y) * len(y)
+            values = self.metric(outputs, y)
+            if tally is not None:
+                tally += read_sums(values, tally.shape, self.task.metric)
+            else:
+                metric += float(values.sum()) if values.ndim else float(values) * len(y)
+            end_fork(process)  # before the next batch, in which it would fork again
+        return loss, metric if tally is None else math.nan, guess, tally
+
+
+def guard_task(task: str, failed: str, part: object) -> Guard:
+    """A guard for what a task's parts do: whatever they raise is an error of that task."""
+    return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True)
