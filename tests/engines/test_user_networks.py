@@ -85,7 +85,7 @@ KINDS = ("rotary", "mask", "batch norm", "dropout", "tied", "frozen", "gru")
 def experiment(**models) -> mmfl.Experiment:
     tasks = [mmfl.Task(name, data=DATA, model=model) for name, model in models.items()]
     return mmfl.Experiment(
-        tasks=tasks, clients=7, rounds=3, local={"epochs": 2, "batch_size": 5}, engine="inline"
+        tasks=tasks, clients=7, rounds=3, local={"epochs": 2, "batch_size": 4}, engine="inline"
     )
 
 

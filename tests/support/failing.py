@@ -136,7 +136,7 @@ class LazyPooledMetric(Metric):
 
 
 @dataclass(frozen=True)
-class Doubt(LazyPooledMetric):
+class DoubtingMetric(LazyPooledMetric):
     """A metric of sums that fails when clients' claims are checked."""
 
     possible = fail
@@ -163,6 +163,11 @@ class LazyModel:
 @dataclass(frozen=True)
 class Schedule:
     rate = fail
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    build = fail
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,8 @@ class Worker:
         for task, parts in arrays.items():
             classes = parts.pop("classes")
             tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
+        self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
-        self._runs_own_code |= has_own_code(experiment)
         resolved = Experiment.from_dict(experiment, allow_imports=True)
         refuse_edited_code(resolved, code)
         # All that was imported stays: it need not be looked through for garbage ever again. Models

@@ -88,6 +88,7 @@ class OneByOne:
         loss: From a batch's outputs and targets to its mean loss.
         precision: "float32" or "bf16".
         start: What starts a turn's optimizer.
+        least: Examples that a step needs. A pass drops a smaller remainder.
     """
 
     resident: Resident
@@ -95,6 +96,7 @@ class OneByOne:
     loss: Mean
     precision: str
     start: StartOptimizer = Sgd
+    least: int = 1
     together: ClassVar[int] = 1
 
     def train(
@@ -109,7 +111,7 @@ class OneByOne:
                     self.batches(turn.rows, turn.rng),
                     self.loss,
                     len(turn.rows),
-                    turn.work,
+                    turn.work.drop_below(self.least, len(turn.rows)),
                     precision=self.precision,
                     rng=turn.rng,
                     start=self.start,

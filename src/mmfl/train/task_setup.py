@@ -12,9 +12,11 @@ import numpy.typing as npt
 from torch import Tensor
 
 from mmfl.data import Arrays
+from mmfl.errors import text_of
 from mmfl.exchange import Split
 from mmfl.experiment import Task
 from mmfl.objectives import read_sums
+from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import Guard, pass_on
 from mmfl.train import reference
 from mmfl.train.inputs import Inputs
@@ -22,7 +24,7 @@ from mmfl.train.reference import Kernel
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork
 
-__all__ = ["TaskSetup", "guard_task"]
+__all__ = ["TaskSetup", "guard_task", "hint_at_gradient"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -81,6 +83,14 @@ class TaskSetup:
                 metric += float(values.sum()) if values.ndim else float(values) * len(y)
             end_fork(process)  # before the next batch, in which it would fork again
         return loss, metric if tally is None else math.nan, guess, tally
+
+
+def hint_at_gradient(error: BaseException, setup: TaskSetup) -> str:
+    """Whose mistake it is, if training raised this because a loss has no gradient."""
+    if "does not require grad and does not have a grad_fn" not in text_of(error):
+        return ""
+    place = describe_place(setup.task.loss, setup.resident.module, setup.task.model)
+    return f"; the loss has no gradient in the model's weights{place}"
 
 
 def guard_task(task: str, failed: str, part: object) -> Guard:

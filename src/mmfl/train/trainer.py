@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from mmfl.data import Arrays
-from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -41,18 +41,18 @@ from mmfl.objectives import (
 from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
-from mmfl.system.definitions import describe_place
 from mmfl.system.tracebacks import format_cause, format_traceback, lead_to
 from mmfl.system.user_code import describe_error, guard_part, is_own, pass_on
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
+from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Turn
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import isolate_torch, seed_torch
 from mmfl.train.sizing import weigh
-from mmfl.train.task_setup import TaskSetup, guard_task
+from mmfl.train.task_setup import TaskSetup, guard_task, hint_at_gradient
 from mmfl.train.trial import try_out
 from mmfl.train.warm_start import load_warm_start
 
@@ -185,6 +185,7 @@ class Trainer:
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = calls.perf_counter(), 0.0, 0
+        turns: list[Turn] = []
         try:
             turns = [self._turn(job) for job in jobs]
             with self._isolate():
@@ -207,7 +208,9 @@ class Trainer:
         except BaseException as error:  # a model may raise anything
             pass_on(error)
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts) + _hint(error, setup)
+                said = describe_error(error, *setup.parts) + hint_at_gradient(error, setup)
+                for turn in turns:
+                    said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
                 if self._raise_errors:
                     name, client = setup.task.name, jobs[0].address.client
                     made = EngineError(f"task {name!r}: the turn of client {client} failed: {said}")
@@ -240,6 +243,8 @@ class Trainer:
         except BaseException as error:
             pass_on(error)
             said = describe_error(error, *setup.parts)
+            if is_batch_of_one(error):
+                said += "; the last batch has one example: change evaluate.batch_size"
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
             made = EngineError(f"task {task!r}: evaluating its model failed: {said}")
@@ -289,14 +294,3 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
         return torch.zeros(())
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
-
-
-def _hint(error: BaseException, setup: TaskSetup) -> str:
-    """What helps a client whose training raised this, if that is known."""
-    text = text_of(error)
-    if "more than 1 value per channel when training" in text:  # batch normalisation
-        return '; a last batch of one example: set local.remainder = "drop"'
-    if "does not require grad and does not have a grad_fn" in text:
-        place = describe_place(setup.task.loss, setup.resident.module, setup.task.model)
-        return f"; the loss has no gradient in the model's weights{place}"
-    return ""
