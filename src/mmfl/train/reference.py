@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from mmfl.config import short
+from mmfl.errors import InputError
 from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
 from mmfl.train.optimizers import StartOptimizer, start_optimizer
@@ -142,6 +144,8 @@ def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
     """Outputs in float32, whatever the layers compute in."""
     with use_precision(precision):
         outputs: Tensor = model(x)
+    if not isinstance(outputs, Tensor):
+        raise InputError(f"forward must return a tensor, got {short(outputs)}")
     return outputs.float()
 
 

@@ -43,6 +43,7 @@ from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback, lead_to
 from mmfl.system.user_code import describe_error, guard_part, is_own, pass_on
+from mmfl.train.building import build_network
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
@@ -132,7 +133,8 @@ class Trainer:
         with isolate_torch():
             if setup.task.warm_start is not None:
                 try:
-                    first = load_warm_start(setup.task.warm_start, setup.resident.layout)
+                    resident, path = setup.resident, setup.task.warm_start
+                    first = load_warm_start(path, resident.layout, resident.find_others())
                 except MmflError as error:
                     raise EngineError(f"task {task!r}: {error}") from None
             setup.resident.set(first)
@@ -265,8 +267,8 @@ class Trainer:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
         with guard_task(name, "its model cannot be built", task.model):
-            with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
-                module = task.model.build(data.shape, data.outputs)
+            with isolate_torch():
+                module = build_network(task, data, stream(self._seed, "initial", name))
             last = supports_channels_last(module)
             resident = Resident(module)
         try:
