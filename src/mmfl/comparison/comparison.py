@@ -6,8 +6,6 @@ OUT/<variant>/seed-<n>/       one run directory each
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import re
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -43,6 +41,7 @@ from mmfl.runs import (
     find_mixed_setups,
     is_marked,
     made_with,
+    slugify,
 )
 from mmfl.system.files import exists, is_folder
 from mmfl.system.user_code import pass_on
@@ -285,14 +284,3 @@ def _find_slugs(names: Iterable[str]) -> dict[str, str]:
         if twin is not None:
             raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
     return slugs
-
-
-def slugify(name: str) -> str:
-    """The name of a variant's folder; a long one ends in a hash, so that no two are the same."""
-    slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
-    if not slug:
-        raise InputError(f"a variant's name must have a letter or a digit, got {name!r}")
-    if len(slug.encode()) > 100:
-        start = slug.encode()[:90].decode(errors="ignore")
-        slug = f"{start}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    return slug
