@@ -27,7 +27,13 @@ from mmfl.objectives.means import (
     SquaredError,
     TopK,
 )
-from mmfl.objectives.metrics import METRICS, OwnMetric, best_value, find_merit
+from mmfl.objectives.metrics import (
+    METRICS,
+    OwnMetric,
+    best_value,
+    describe_merits,
+    find_merit,
+)
 from mmfl.objectives.perplexity import Perplexity
 from mmfl.objectives.pooled import (
     are_possible,
@@ -87,6 +93,7 @@ __all__ = [
     "check_mean",
     "check_values",
     "compute_value",
+    "describe_merits",
     "find_merit",
     "find_misfit",
     "find_sums_shape",
