@@ -171,11 +171,6 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Optimizer:
-    build = fail
-
-
-@dataclass(frozen=True)
 class Normalization:
     scaling = fail
 
