@@ -1,4 +1,4 @@
-"""What a process needs to train and evaluate one task."""
+"""What a process trains and evaluates a task with."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from mmfl.data import Arrays
 from mmfl.errors import text_of
 from mmfl.exchange import Split
 from mmfl.experiment import Task
-from mmfl.objectives import read_sums
+from mmfl.objectives import BinaryCrossEntropy, Loss, read_sums
 from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import Guard, pass_on
 from mmfl.train import reference
+from mmfl.train.device import Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.reference import Kernel
 from mmfl.train.resident import Resident
 from mmfl.train.seeding import end_fork
 
-__all__ = ["TaskSetup", "guard_task", "hint_at_gradient"]
+__all__ = ["TaskSetup", "guard_task", "guess_blindly", "hint_at_gradient"]
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class TaskSetup:
-    """What a task is trained and evaluated with: its data, its network, its loss and metric."""
+    """A task, its data, its network, its loss and its metric."""
 
     task: Task
     data: Arrays
@@ -41,6 +43,7 @@ class TaskSetup:
     metric: Callable[[Tensor, Tensor], Tensor]
     guess: Tensor
     sums: tuple[int, ...] | None
+    device: Device
 
     @property
     def parts(self) -> tuple[object, ...]:
@@ -48,8 +51,9 @@ class TaskSetup:
         return self.task.model, self.task.loss, self.task.metric, self.task.augment
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
-        """What the network says of a batch."""
-        return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
+        """Those of the model, on the processor."""
+        outputs = self.device.fetch(reference.forward(self.resident.module, x, precision))
+        return reference.match_shape(outputs, y)
 
     def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
         """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
@@ -83,6 +87,13 @@ class TaskSetup:
                 metric += float(values.sum()) if values.ndim else float(values) * len(y)
             end_fork(process)  # before the next batch, in which it would fork again
         return loss, metric if tally is None else math.nan, guess, tally
+
+
+def guess_blindly(data: Arrays, loss: Loss) -> Tensor:
+    """What a model says that has not looked: all answers alike, or the mean training target."""
+    if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
+        return torch.zeros(())
+    return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
 
 
 def hint_at_gradient(error: BaseException, setup: TaskSetup) -> str:

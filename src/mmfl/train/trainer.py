@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from mmfl.data import Arrays
 from mmfl.errors import EngineError, MmflError
@@ -30,20 +29,14 @@ from mmfl.exchange import (
 )
 from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
 from mmfl.models import MODELS
-from mmfl.objectives import (
-    BinaryCrossEntropy,
-    Loss,
-    OwnMetric,
-    check_values,
-    find_misfit,
-    find_sums_shape,
-)
+from mmfl.objectives import OwnMetric, check_values, find_misfit, find_sums_shape
 from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback, lead_to
 from mmfl.system.user_code import describe_error, guard_part, is_own, pass_on
 from mmfl.train.building import build_network
+from mmfl.train.device import CPU, Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
@@ -51,9 +44,9 @@ from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import isolate_torch, seed_torch
+from mmfl.train.seeding import isolate_torch
 from mmfl.train.sizing import weigh
-from mmfl.train.task_setup import TaskSetup, guard_task, hint_at_gradient
+from mmfl.train.task_setup import TaskSetup, guard_task, guess_blindly, hint_at_gradient
 from mmfl.train.trial import try_out
 from mmfl.train.warm_start import load_warm_start
 
@@ -74,7 +67,8 @@ class Trainer:
         seed: Of models' first weights, and of what evaluations draw.
         precision: In which models compute.
         batch_size: Of evaluations.
-        settled: Whether only mmfl's code runs in this process, after `settle_torch`: nothing then
+        device: Where models are trained and evaluated.
+        settled: Whether only mmfl's code runs in this process, after `Device.settle`: nothing then
             changes how torch computes, and no piece of work has to be isolated.
         raise_errors: Whether what a turn raises is raised, too.
     """
@@ -90,6 +84,7 @@ class Trainer:
         seed: int,
         precision: str,
         batch_size: int,
+        device: Device = CPU,
         settled: bool = False,
         raise_errors: bool = False,
     ) -> None:
@@ -98,7 +93,8 @@ class Trainer:
         self._kernels, self._optimizers = kernels, optimizers
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self._isolate: Callable[[], AbstractContextManager[None]]
-        self._isolate = nullcontext if settled else isolate_torch
+        self._isolate = nullcontext if settled else device.isolate
+        self.device = device
         self.arrays = arrays
         self.federation = federation
         self._setups: dict[str, TaskSetup] = {}
@@ -122,6 +118,7 @@ class Trainer:
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
+            device=Device(experiment.device),
             settled=settled,
             raise_errors=raise_errors,
         )
@@ -130,7 +127,7 @@ class Trainer:
         """The task's first weights: Algorithm 1, line 1."""
         setup = self._setup(task)
         first = setup.resident.first.copy()
-        with isolate_torch():
+        with self.device.isolate():
             if setup.task.warm_start is not None:
                 try:
                     resident, path = setup.resident, setup.task.warm_start
@@ -209,6 +206,7 @@ class Trainer:
                     done += 1
         except BaseException as error:  # a model may raise anything
             pass_on(error)
+            self.device.check()
             if len(jobs) == 1:
                 said = describe_error(error, *setup.parts) + hint_at_gradient(error, setup)
                 for turn in turns:
@@ -239,11 +237,12 @@ class Trainer:
             if client is not None:
                 rows = self.federation.shard(task, client)
             assert rows is not None
-            with self._isolate(), torch.no_grad(), seed_torch(rng):
+            with self._isolate(), torch.no_grad(), self.device.seed(rng):
                 setup.resident.set(weights)
                 sums = setup.measure(rows, split, self._precision, self._batch_size)
         except BaseException as error:
             pass_on(error)
+            self.device.check()
             said = describe_error(error, *setup.parts)
             if is_batch_of_one(error):
                 said += "; the last batch has one example: change evaluate.batch_size"
@@ -256,7 +255,7 @@ class Trainer:
 
     def _setup(self, name: str) -> TaskSetup:
         if name not in self._setups:
-            with isolate_torch():
+            with self.device.isolate():
                 self._setups[name] = self._build(name)
         return self._setups[name]
 
@@ -270,10 +269,12 @@ class Trainer:
             with isolate_torch():
                 module = build_network(task, data, stream(self._seed, "initial", name))
             last = supports_channels_last(module)
-            resident = Resident(module)
+            resident = Resident(module, self.device)
         try:
             with guard_part("normalization", task.normalize):
-                inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
+                inputs = Inputs(
+                    data, task.normalize, task.augment, channels_last=last, device=self.device
+                )
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)
                 sums = find_sums_shape(task.metric, data)
@@ -285,14 +286,14 @@ class Trainer:
         optimizer, precision = self._optimizers[name], self._precision
         with guard_task(name, "its optimizer cannot be used", optimizer):
             try_optimizer(optimizer, module.parameters())
-        computes = self._kernels[name]
-        made = kernel(computes, task, resident, inputs, precision=precision, optimizer=optimizer)
-        guess = _guess(data, task.loss)
-        return TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
-
-
-def _guess(data: Arrays, loss: Loss) -> Tensor:
-    """What a model says that has not looked: all answers alike, or the mean training target."""
-    if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
-        return torch.zeros(())
-    return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
+        made = kernel(
+            self._kernels[name],
+            task,
+            resident,
+            inputs,
+            precision=precision,
+            optimizer=optimizer,
+            device=self.device,
+        )
+        guess = guess_blindly(data, task.loss)
+        return TaskSetup(task, data, inputs, resident, made, metric, guess, sums, self.device)

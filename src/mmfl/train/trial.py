@@ -10,7 +10,6 @@ from mmfl.models import MODELS
 from mmfl.objectives import check_mean
 from mmfl.rng import stream
 from mmfl.system.definitions import describe_place
-from mmfl.train.seeding import isolate_torch, seed_torch
 from mmfl.train.task_setup import TaskSetup, guard_task
 
 __all__ = ["try_out"]
@@ -23,7 +22,7 @@ def try_out(setup: TaskSetup, precision: str, batch_size: int) -> None:
     setup.resident.module.eval()
     rows = np.arange(min(2, len(data.y_train)))
     model, loss = setup.task.model, setup.task.loss
-    with isolate_torch(), torch.no_grad(), seed_torch(stream(0, "try")):
+    with setup.device.isolate(), torch.no_grad(), setup.device.seed(stream(0, "try")):
         with guard_task(name, "its examples cannot be prepared", model):  # by a user's `Augment`
             x, y = setup.inputs.train(rows, rng=stream(0, "try"))
         with guard_task(name, "its model does not run", model):
@@ -43,9 +42,9 @@ def try_out(setup: TaskSetup, precision: str, batch_size: int) -> None:
         )
     with (
         guard_task(name, "its loss or metric fails", loss),
-        isolate_torch(),
+        setup.device.isolate(),
         torch.no_grad(),
-        seed_torch(stream(0, "try")),
+        setup.device.seed(stream(0, "try")),
     ):
         check_mean(loss.mean(outputs, y), loss)
         setup.measure(rows, "train", precision, batch_size)
