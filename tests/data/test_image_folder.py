@@ -74,8 +74,8 @@ def test_one_image_in_colour_gives_all_of_them_colours(photos, mode):
     save(photos / f"cat/0.{'tif' if mode == 'CMYK' else 'png'}", 10, mode=mode)
     found, _ = load(photos)
     assert found.shape == (3, 4, 5)
-    assert load(photos, channels=1)[0].shape == (1, 4, 5)
-    assert load(photos, channels=3)[0].shape == (3, 4, 5)
+    assert load(photos, colors="grey")[0].shape == (1, 4, 5)
+    assert load(photos, colors="rgb")[0].shape == (3, 4, 5)
 
 
 def test_images_are_resized_on_demand(photos):

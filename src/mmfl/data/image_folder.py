@@ -46,12 +46,13 @@ class ImageFolder:
         path: The folder. A relative path is relative to the data folder if one is set (--data-dir
             or MMFL_DATA), else to the folder you run mmfl from.
         size: [height, width] to which all images are resized; by default they must agree.
-        channels: 1 makes all images grey, 3 gives all images colours; by default as they are.
+        colors: Whether all images become "grey" (one channel) or "rgb" (three); "auto" means grey
+            if all of them are.
     """
 
     path: Text
     size: tuple[Count, Count] | None = None
-    channels: Literal[1, 3] | None = None
+    colors: Literal["auto", "grey", "rgb"] = "auto"
 
     def find_files(self, data_dir: str | Path | None) -> list[Path]:
         """Where the folder is, or would be."""
@@ -61,7 +62,7 @@ class ImageFolder:
         """Read all images; what is left out is a warning."""
         folder = find_input(self.path, data_dir, folder=True)
         where = f"data set {str(folder)!r}"
-        reader = _Reader(where, folder, self.size, self.channels)
+        reader = _Reader(where, folder, self.size, self.colors)
         try:
             parts = reader.read()
         except OSError as error:
@@ -84,7 +85,7 @@ class _Reader:
         where: str,
         folder: Path,
         size: tuple[int, int] | None,
-        channels: Literal[1, 3] | None,
+        colors: str,
     ) -> None:
         try:
             from PIL import Image
@@ -94,7 +95,7 @@ class _Reader:
             ) from None
         self._open: Any = Image.open
         self._where, self._folder = where, folder
-        self._size, self._channels = size, channels
+        self._size, self._colors = size, colors
         self._first: tuple[tuple[int, ...], str] | None = None
         self._others: dict[str, None] = {}
         self.notes: list[str] = []
@@ -209,8 +210,8 @@ class _Reader:
             raise DataError(f"{where} cannot be read: {text_of(error)}") from None
 
     def _shape(self, picture: Any, where: str) -> Bytes:
-        """The pixels of an open image, in the size and with the channels that are wanted."""
-        pixels = read_pixels(picture, where, channels=self._channels)
+        """The pixels of an open image, in the size and in the colours that are wanted."""
+        pixels = read_pixels(picture, where, colors=self._colors)
         if self._size is None or pixels.shape[:2] == self._size:
             return pixels
         from PIL import Image

@@ -18,7 +18,7 @@ _GREY = ("1", "L", "LA")
 _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBX", "RGBa", "CMYK", "YCbCr", "LAB", "HSV")
 
 
-def read_pixels(picture: Any, where: str, *, channels: int | None = None) -> Bytes:
+def read_pixels(picture: Any, where: str, *, colors: str = "auto") -> Bytes:
     """The pixels of a picture: height x width if it is grey, else height x width x 3.
 
     Transparency is left out.
@@ -26,12 +26,12 @@ def read_pixels(picture: Any, where: str, *, channels: int | None = None) -> Byt
     Args:
         picture: The picture.
         where: What it is called in messages.
-        channels: 1 for grey, 3 for colours; by default as it is.
+        colors: "grey", "rgb", or "auto" for those that it has.
     """
     mode = str(getattr(picture, "mode", type(picture).__name__))
     if mode not in (*_GREY, *_COLOUR):
         raise DataError(f"{where} must have 8 bits per pixel and channel, but its mode is {mode!r}")
-    grey = mode in _GREY if channels is None else channels == 1
+    grey = mode in _GREY if colors == "auto" else colors == "grey"
     return np.array(picture.convert("L" if grey else "RGB"), np.uint8)
 
 
