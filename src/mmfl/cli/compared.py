@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mmfl.cli.shared.output import check_figure
-from mmfl.cli.shared.streams import complain
+from mmfl.cli.shared.streams import NEVER_TRAINED, complain
 from mmfl.errors import InputError, StoreError, plural
 from mmfl.system.files import exists, is_folder
 
@@ -65,7 +65,8 @@ def compare_stored(
     if not variants:
         first, why = next(iter(collection.left_out.items()))
         raise StoreError(f"no run is finished; {first}: {why}")
-    about = [*collection.remarks(), *remarks(variants)]
+    doubts = collection.remarks()
+    about = [*doubts, *remarks(variants)]
     own = None if out is None else OwnFiles(out, force=force)
     if own is not None and out is not None:
         _refuse_runs(out)
@@ -89,7 +90,7 @@ def compare_stored(
     serious = [remark for remark in about if remark.serious]
     if serious:
         complain(serious[0].line.removeprefix("! "))
-        raise typer.Exit(1)
+        raise typer.Exit(1 if any(remark.serious for remark in doubts) else NEVER_TRAINED)
 
 
 def _tables(variants: list[Variant], target: float | None, about: list[Remark]) -> list[Any]:

@@ -28,8 +28,9 @@ from mmfl.comparison.planned import (
 )
 from mmfl.comparison.pool import Jobs, choose_jobs, run_in_parallel
 from mmfl.comparison.series import Series
+from mmfl.config import short
 from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning, plural
-from mmfl.experiment import Experiment, check_experiment, hash_own_code
+from mmfl.experiment import Experiment, Task, check_experiment, hash_own_code
 from mmfl.objectives import METRICS
 from mmfl.runs import (
     DATABASE,
@@ -176,6 +177,7 @@ class Comparison:
         first = "; ".join(map(str, errors[:_NAMED]))
         more = f"; and {len(errors) - _NAMED} more" if len(errors) > _NAMED else ""
         made = ComparisonError(f"{len(errors)} of {len(self.runs)} runs failed: {first}{more}")
+        made.__cause__ = errors[0]
         for note in [note for error in errors for note in getattr(error, "__notes__", ())]:
             made.add_note(note)
         return made
@@ -269,10 +271,16 @@ def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
             if one.metric != task.metric:
                 raise InputError(
                     f"variants must evaluate task {task.name!r} by the same metric, got "
-                    f"{METRICS.dump(one.metric)} and {METRICS.dump(task.metric)}"
+                    f"{_describe_metric(one)} and {_describe_metric(task)}"
                 )
         if other.engine != first.engine:
             raise InputError("variants share one engine, so its settings cannot be varied")
+
+
+def _describe_metric(task: Task) -> str:
+    """A task's metric: its kind, and its settings if it has any."""
+    kind, *settings = METRICS.dump(task.metric).items()
+    return str(kind[1]) + "".join(f", {key} = {short(value)}" for key, value in settings)
 
 
 def _find_slugs(names: Iterable[str]) -> dict[str, str]:
