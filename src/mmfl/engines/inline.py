@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mmfl.devices import refuse_missing
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -32,7 +33,10 @@ class InlineEngine:
     merges = False
     workers = 1
 
-    def __init__(self, experiment: Experiment, data_dir: Path | None) -> None:
+    def __init__(
+        self, experiment: Experiment, data_dir: Path | None, *, raise_errors: bool = False
+    ) -> None:
+        self._raise_errors = raise_errors
         self._cache = DataCache(data_dir)
         self._trainer: Trainer
         self._experiment: Experiment
@@ -57,8 +61,9 @@ class InlineEngine:
         table = experiment.engine_table
         with hold(self):
             if table != self._table:  # if this fails, the previous one is still served
+                refuse_missing(experiment.device)
                 arrays = self._cache.arrays(experiment)
-                self._trainer = Trainer.of(experiment, arrays)
+                self._trainer = Trainer.of(experiment, arrays, raise_errors=self._raise_errors)
                 self._cache.keep(experiment, arrays)
                 self._table = table
             self._experiment = experiment
@@ -71,7 +76,7 @@ class InlineEngine:
         """What this process computes with."""
         from mmfl.train import numerics
 
-        return numerics()
+        return numerics(self._trainer.device)
 
     def needs(self) -> list[Need]:
         """What is known of the models' memory before they are built."""

@@ -27,7 +27,13 @@ from mmfl.objectives.means import (
     SquaredError,
     TopK,
 )
-from mmfl.objectives.metrics import METRICS, OwnMetric, best_value, find_merit
+from mmfl.objectives.metrics import (
+    METRICS,
+    OwnMetric,
+    best_value,
+    describe_merits,
+    find_merit,
+)
 from mmfl.objectives.perplexity import Perplexity
 from mmfl.objectives.pooled import (
     are_possible,
@@ -36,6 +42,7 @@ from mmfl.objectives.pooled import (
     is_pooled,
     read_sums,
 )
+from mmfl.objectives.returned import check_mean, check_values
 from mmfl.objectives.scores import (
     SCORES,
     Distance,
@@ -83,7 +90,10 @@ __all__ = [
     "TopK",
     "are_possible",
     "best_value",
+    "check_mean",
+    "check_values",
     "compute_value",
+    "describe_merits",
     "find_merit",
     "find_misfit",
     "find_sums_shape",

@@ -1,7 +1,7 @@
 """Local training with torch: kernels, the resident network, and the trainer that workers run."""
 
+from mmfl.train.device import DeviceLostError
 from mmfl.train.numerics import numerics
-from mmfl.train.seeding import settle_torch
 from mmfl.train.trainer import Trainer
 
-__all__ = ["Trainer", "numerics", "settle_torch"]
+__all__ = ["DeviceLostError", "Trainer", "numerics"]
