@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mmfl.experiment import Clients, Experiment, Task
     from mmfl.loop import Rounds, rounds
     from mmfl.planning import plan
-    from mmfl.runs import Run, run
+    from mmfl.runs import Run, load_model, run
 
 __all__ = [
     "Clients",
@@ -28,6 +28,7 @@ __all__ = [
     "__version__",
     "compare",
     "from_frame",
+    "load_model",
     "plan",
     "rounds",
     "run",
@@ -43,6 +44,7 @@ _HOMES = {
     "Task": "mmfl.experiment",
     "compare": "mmfl.comparison.comparison",
     "from_frame": "mmfl.data",
+    "load_model": "mmfl.runs.models",
     "plan": "mmfl.planning.predict",
     "rounds": "mmfl.loop.loop",
     "run": "mmfl.runs.runner",

@@ -16,6 +16,7 @@ from mmfl.runs.environment import (
     sessions,
 )
 from mmfl.runs.failures import TaskTurns, turns_by_task
+from mmfl.runs.models import load_model
 from mmfl.runs.profiling import Profile, profile, timed_rounds
 from mmfl.runs.result import Run, no_nan
 from mmfl.runs.resume import clear_unfinished, is_unsigned
@@ -45,6 +46,7 @@ __all__ = [
     "is_marked",
     "is_owned",
     "is_unsigned",
+    "load_model",
     "made_with",
     "no_nan",
     "profile",

@@ -2,6 +2,7 @@
 
 from mmfl.train.numerics import numerics
 from mmfl.train.seeding import settle_torch
+from mmfl.train.trained_model import TrainedModel, build_model
 from mmfl.train.trainer import Trainer
 
-__all__ = ["Trainer", "numerics", "settle_torch"]
+__all__ = ["TrainedModel", "Trainer", "build_model", "numerics", "settle_torch"]
