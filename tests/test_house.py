@@ -77,7 +77,15 @@ def test_every_kind_has_its_line_in_the_documentation():
         "synthetic",
     ]
     assert [kind for kind in kinds if f"`{kind}`" not in text] == []
-    assert set(DATASETS.table) == {"csv", "in_memory", "named", "npz", "reduced", "synthetic"}
+    assert set(DATASETS.table) == {
+        "csv",
+        "in_memory",
+        "named",
+        "npz",
+        "parquet",
+        "reduced",
+        "synthetic",
+    }
 
 
 @pytest.mark.parametrize("line", ["1", "2", "3", "4-5", "6-11", "12-13", "14"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mmfl.comparison import compare
-    from mmfl.data import from_frame
+    from mmfl.data import from_frame, from_hugging_face
     from mmfl.experiment import Clients, Experiment, Task
     from mmfl.loop import Rounds, rounds
     from mmfl.planning import plan
@@ -28,6 +28,7 @@ __all__ = [
     "__version__",
     "compare",
     "from_frame",
+    "from_hugging_face",
     "load_model",
     "plan",
     "rounds",
@@ -44,6 +45,7 @@ _HOMES = {
     "Task": "mmfl.experiment",
     "compare": "mmfl.comparison.comparison",
     "from_frame": "mmfl.data",
+    "from_hugging_face": "mmfl.data",
     "load_model": "mmfl.runs.models",
     "plan": "mmfl.planning.predict",
     "rounds": "mmfl.loop.loop",

@@ -25,8 +25,13 @@ def arrays(request, tmp_path):
         "in_memory": {"hash": kept.hash},
         "named": name,
         "npz": {"path": "x.npz"},
+        "parquet": {"path": "x.parquet", "test": "x.parquet"},
         "reduced": name,
     }
+    if request.param == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = pytest.importorskip("pyarrow").table({"a": x[:, 0, 0], "y": y})
+        parquet.write_table(table, tmp_path / "x.parquet")
     dataset = DATASETS.parse({"kind": request.param, **needed.get(request.param, {})})
     return dataset.load(tmp_path), dataset.load(tmp_path)
 

@@ -52,6 +52,9 @@ PARTS = {
     "lazy pooled metric": (
         "tasks.a.metric", "LazyPooledMetric", "task 'a': the metric LazyPooledMetric() failed",
     ),
+    "doubting metric": (
+        "tasks.a.metric", "DoubtingMetric", "task 'a': the metric DoubtingMetric() failed",
+    ),
     "misbehaviour": (
         "faults={{clients=[{{share=1.0,does='{}'}}]}}",
         "Misbehaviour", "task 'a': the misbehaviour Misbehaviour() failed",
@@ -73,6 +76,7 @@ _FEW = ["ValueError", "GeneratorExit", "Exit", "Odd"]
 
 def make(part: str, *sets: str, engine: str = 'kind = "inline"') -> Experiment:
     key, name, _ = PARTS[part]
+    sets = (*sets, "score_source=clients") if part == "doubting metric" else sets
     own = key.format(f"support.failing:{name}") if "{" in key else f"{key}=support.failing:{name}"
     text = write_small("a", "b", train=40, test=10, engine=engine)
     return Experiment.from_toml(text, sets=[*sets, own], allow_imports=True)

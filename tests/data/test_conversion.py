@@ -92,10 +92,24 @@ def test_labels_become_class_numbers_from_0(labels, said):
     np.testing.assert_array_equal(found.y_train, same)
 
 
+def test_one_class_is_said():
+    for label, said in (([0], "0"), ([7], "7"), (["a"], "a")):
+        found, notes = convert(WHOLE | {"y_train": label * 20, "y_test": label * 5})
+        assert notes == [f"every example has the same label, {said}, so there is nothing to learn"]
+        assert found.classes == 1
+
+
 def test_truth_values_are_two_classes():
     found, notes = convert(WHOLE | {"y_train": Y > 1, "y_test": Y[:5] > 1, "x_train": X > 3,
                                     "x_test": X[:5] > 3})  # fmt: skip
-    assert (found.classes, found.x_train.dtype, notes) == (None, np.float32, [])
+    assert (found.classes, found.x_train.dtype, notes) == (2, np.float32, [])
+    several = np.stack([Y > 1, Y > 2], axis=1)
+    found, notes = convert(WHOLE | {"y_train": several, "y_test": several[:5]})
+    assert (found.classes, found.y_train.dtype, notes) == (None, np.float32, [])
+    column = (Y > 1)[:, None]
+    found, notes = convert(WHOLE | {"y_train": column, "y_test": column[:5]})
+    assert (found.classes, found.y_train.shape) == (2, (20,))
+    assert notes == ["targets of shape (N, 1) are taken as (N,)"]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ CHECKED = {"bash", "console", "csv", "python", "text", "toml"}
 REPAIRED = "ignore:.*(no test data was given|are numbered in|becomes a column)"
 """What mmfl says about the data that pages show."""
 
+EXTRAS = ("datasets",)
+"""Modules of extras that a page may import."""
+
 LONG = {
     *("README.md", "docs/tutorial.md"),
     *("docs/explanation/convergence.md", "docs/explanation/auctions.md"),
@@ -98,8 +101,18 @@ def test_python_runs(page, here, monkeypatch, capsys):
     write_files(page, here)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        if not block.title:
+        if not block.title and not any(f"from {name} " in block.text for name in EXTRAS):
             exec(block.text, names)
+
+
+@pytest.mark.filterwarnings(REPAIRED)
+@pytest.mark.parametrize("module", EXTRAS)
+def test_python_that_needs_an_extra_runs(module, here):
+    pytest.importorskip(module, reason="an extra that is not installed")
+    shown = [b for page in PAGES for b in blocks(page, "python") if f"from {module} " in b.text]
+    assert shown
+    for block in shown:
+        exec(block.text, {})
 
 
 @pytest.mark.parametrize("page", _having("console", titled=False))

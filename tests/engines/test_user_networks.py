@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 import mmfl
@@ -76,16 +77,25 @@ def make_network(kind: str) -> nn.Module:
         network.middle = nn.GRU(4, 4, batch_first=True)
     if kind == "frozen":
         network.first.requires_grad_(False)
+    if kind == "lazy":
+        network.middle = nn.Sequential(nn.LazyLinear(4), nn.Dropout(0.1))
+    if kind == "hook":  # the hook refers to the network, and so must its copy's
+        network.middle = nn.Linear(4, 4)
+        network.kept = torch.zeros(1)
+        network.middle.register_forward_hook(
+            lambda layer, given, found: setattr(network, "kept", found.detach().mean())
+        )
+        network.last.register_forward_pre_hook(lambda layer, given: (given[0] + network.kept,))
     return network
 
 
-KINDS = ("rotary", "mask", "batch norm", "dropout", "tied", "frozen", "gru")
+KINDS = ("rotary", "mask", "batch norm", "dropout", "tied", "frozen", "gru", "lazy", "hook")
 
 
 def experiment(**models) -> mmfl.Experiment:
     tasks = [mmfl.Task(name, data=DATA, model=model) for name, model in models.items()]
     return mmfl.Experiment(
-        tasks=tasks, clients=7, rounds=3, local={"epochs": 2, "batch_size": 5}, engine="inline"
+        tasks=tasks, clients=7, rounds=3, local={"epochs": 2, "batch_size": 4}, engine="inline"
     )
 
 
@@ -129,6 +139,78 @@ def test_running_statistics_are_averaged_and_frozen_weights_stay(made):
     assert (normed["middle.running_mean"] != 0).all()
     assert "middle.num_batches_tracked" not in normed
     assert "middle.2.weight" not in state.params["tied"]
+
+
+def test_a_hook_of_a_copied_network_refers_to_the_copy(made):
+    network = make_network("hook")
+    *_, (_, record) = mmfl.rounds(experiment(a=network))
+    assert record.failures == ()
+    assert network.kept.item() == 0
+
+
+def test_one_network_in_two_tasks_is_two_networks(made):
+    network = make_network("tied")
+    before = [p.detach().clone() for p in network.parameters()]
+    *_, (state, _) = mmfl.rounds(experiment(a=network, b=network))
+    assert not np.array_equal(state.params["a"].flat, state.params["b"].flat)
+    assert all(map(torch.equal, before, network.parameters()))
+
+
+def test_a_function_that_gives_one_network_twice_is_refused():
+    network = make_network("tied")
+    made = experiment(a=lambda: network, b=lambda: network)
+    said = one_line(EngineError, lambda: next(mmfl.rounds(made)))
+    assert said == (
+        "task 'b': its model cannot be built: its weights 'first.weight' are in use already, by "
+        "another task or an earlier run; make them when the network is built, or give the "
+        "nn.Module itself as the model"
+    )
+
+
+class Pair(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.mean((1, 2))), x
+
+
+def share_memory():
+    network = make_network("tied")
+    network.middle[2].bias = nn.Parameter(network.middle[0].bias.data)
+    return network
+
+
+SENTENCES = {
+    "tuple": (Pair(3, 2), "its model does not run: forward must return a tensor, got (tensor("),
+    "double": (nn.Linear(3, 2).double(), "cannot be built: weights must be float32, but 'weight'"),
+    "nothing": (nn.Flatten(), "cannot be built: there is nothing to train in the network"),
+    "shared memory": (share_memory, "weights 'middle.0.bias' and 'middle.2.bias' share memory"),
+    "lazy that fails": (
+        nn.Sequential(nn.LazyLinear(2), nn.Linear(3, 2)), "its model cannot be built: RuntimeError"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_networks_that_cannot_be_trained_are_one_sentence(kind):
+    network, rule = SENTENCES[kind]
+    said = one_line(EngineError, lambda: next(mmfl.rounds(experiment(a=network))))
+    assert said.startswith("task 'a': ")
+    assert rule in said
+
+
+def test_a_state_of_torch_is_a_warm_start(tmp_path, made):
+    """Also with what is not aggregated: the second name of a tied weight, and counters."""
+    network = make_network("tied")
+    network.middle.append(nn.BatchNorm1d(6))
+    state = {name: t.clone() + 1 for name, t in network.state_dict().items()}
+    save_file(state, tmp_path / "first.safetensors")
+    made = experiment(a=network)
+    task = replace(made.tasks[0], warm_start=str(tmp_path / "first.safetensors"))
+    still = {"lr": 1e-30, "momentum": 0.0, "weight_decay": 0.0}
+    *_, (found, record) = mmfl.rounds(replace(made, tasks=[task], rounds=1, local=still))
+    assert record.failures == ()
+    for name in found.params["a"]:
+        if "running" not in name:
+            np.testing.assert_array_equal(found.params["a"][name], state[name].numpy())
 
 
 def test_layers_that_forward_makes_are_refused_before_training():

@@ -304,6 +304,26 @@ def test_a_network_in_memory_comes_from_this_process_or_is_given():
     )
 
 
+def test_a_network_that_is_in_use_or_completes_itself_is_not_touched():
+    x, y = clouds([0, 1])
+    always = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2))
+    for name, build in (
+        ("always", lambda shape, outputs: always),
+        ("lazy", lambda shape, outputs: nn.Sequential(nn.LazyLinear(8), nn.LazyLinear(outputs))),
+    ):
+        task = Task("heart", data=(x, y, x, y), model=build, normalize="standard")
+        run = mmfl.run(
+            Experiment(tasks=[task], clients=3, rounds=2, engine="inline"), f"run-{name}"
+        )
+        one, other = run.model("heart"), run.model("heart")
+        said = one.predict(x)
+        assert (said == y).mean() == pytest.approx(run.tasks["heart"]["accuracy"])
+        with torch.no_grad():
+            for weights in other.parameters():
+                weights.zero_()
+        assert (one.predict(x) == said).all()
+
+
 def test_a_users_network_is_imported_only_if_that_is_allowed(mine):
     Path("data").mkdir()
     Path("test").mkdir()

@@ -136,7 +136,7 @@ class LazyPooledMetric(Metric):
 
 
 @dataclass(frozen=True)
-class Doubt(LazyPooledMetric):
+class DoubtingMetric(LazyPooledMetric):
     """A metric of sums that fails when clients' claims are checked."""
 
     possible = fail

@@ -20,7 +20,7 @@ from mmfl.config.components import (
 )
 from mmfl.config.family import Family, dump, parse
 from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
-from mmfl.config.in_memory import find_paths, is_in_memory, pack, unpack
+from mmfl.config.in_memory import copy_by_value, find_paths, is_in_memory, pack, unpack
 from mmfl.config.messages import problem, short
 from mmfl.config.module_hashes import find_module_file, hash_module
 from mmfl.config.plain_values import are_equal
@@ -43,6 +43,7 @@ __all__ = [
     "are_equal",
     "check_shares",
     "component",
+    "copy_by_value",
     "dump",
     "find_module_file",
     "find_paths",

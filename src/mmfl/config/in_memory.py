@@ -10,7 +10,6 @@ It is never stored, so an experiment with such parts cannot be run from its file
 from __future__ import annotations
 
 import base64
-import copy
 import dataclasses
 import hashlib
 import io
@@ -19,12 +18,23 @@ import sys
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from types import CodeType, MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from mmfl.config.messages import problem
 from mmfl.system.user_code import describe_error, pass_on
 
-__all__ = ["find_kept", "find_paths", "is_in_memory", "is_module", "keep", "pack", "unpack"]
+__all__ = [
+    "copy_by_value",
+    "find_kept",
+    "find_paths",
+    "is_in_memory",
+    "is_module",
+    "keep",
+    "pack",
+    "unpack",
+]
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"in_memory:\w*-[0-9a-f]{16}")  # "-" is in no import path
 
@@ -50,8 +60,16 @@ def keep(thing: Any) -> str:
             cause=error,
         ) from error
     path = f"in_memory:{_name_of(thing)}-{digest[:16]}"
-    _kept[path] = copy.deepcopy(thing) if is_module(thing) else thing
+    _kept[path] = copy_by_value(thing) if is_module(thing) else thing
     return path
+
+
+def copy_by_value(thing: T) -> T:
+    """A copy as another process would get it: functions in it refer to the copy, too."""
+    import cloudpickle
+
+    copy: T = cloudpickle.loads(_pickle(thing))
+    return copy
 
 
 def is_in_memory(path: str) -> bool:

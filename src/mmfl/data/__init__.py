@@ -1,7 +1,7 @@
 """Data sets, and their partition among clients."""
 
 from mmfl.data.arrays import Arrays, Examples, content_hash
-from mmfl.data.conversion import from_frame
+from mmfl.data.conversion import from_frame, from_hugging_face
 from mmfl.data.datasets import (
     DATASETS,
     Dataset,
@@ -31,7 +31,7 @@ from mmfl.data.partition import (
 )
 from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
 from mmfl.data.skew import label_skew, skew_by_chance, target_skew
-from mmfl.data.table_files import CsvFile
+from mmfl.data.table_files import CsvFile, ParquetFile
 from mmfl.data.tables import read_frame
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "Named",
     "Normalize",
     "Npz",
+    "ParquetFile",
     "Partition",
     "Points",
     "Reduced",
@@ -69,6 +70,7 @@ __all__ = [
     "default_folder",
     "encode_features",
     "from_frame",
+    "from_hugging_face",
     "holders",
     "keep_data",
     "label_skew",

@@ -230,8 +230,13 @@ def _join_clients(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _array(where: str, name: str, value: Any) -> npt.NDArray[Any]:
+    """An array; truth values are 0.0 and 1.0, but as one target for each example, two classes."""
     try:
-        return np.asarray(value)
+        found = np.asarray(value)
+        if found.dtype.kind != "b":
+            return found
+        classes = name.startswith("y") and (found.ndim == 1 or found.shape[1:] == (1,))
+        return found.astype(np.int64 if classes else np.float32)
     except Exception as error:
         pass_on(error)
         raise DataError(f"{where}: {name} cannot be converted to an array: {error}") from None

@@ -2,6 +2,7 @@
 
     to_arrays       arrays, (x, y), four arrays, a dictionary, a torch Dataset or a pandas DataFrame
     from_frame      a DataFrame, with a column for the target and one for the client
+    from_hugging_face   the same of a Hugging Face `Dataset`
 
 What can be repaired without a guess is repaired, and said; everything else is refused.
 """
@@ -16,12 +17,13 @@ import numpy.typing as npt
 
 from mmfl.config import short
 from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.hugging_face import is_hugging_face, read_hugging_face
 from mmfl.data.tables import Advice, Encoder, Roles, read_frame
 from mmfl.errors import DataError
 from mmfl.rng import stream
 from mmfl.system.user_code import describe_error, pass_on, warn_user
 
-__all__ = ["from_frame", "to_arrays"]
+__all__ = ["from_frame", "from_hugging_face", "to_arrays"]
 
 Anything = npt.NDArray[Any]
 
@@ -43,7 +45,7 @@ def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
     Args:
         value: `Arrays`; (x, y); (x_train, y_train, x_test, y_test); a dictionary as
             `Arrays.check` takes it, where the test split may be missing; a torch Dataset of pairs,
-            or two of them (training, test); a DataFrame, see `from_frame`.
+            or two of them (training, test); a DataFrame, see `from_frame`; a Hugging Face Dataset.
         where: What the data is called in messages.
     """
     if isinstance(value, Arrays):
@@ -90,6 +92,41 @@ def from_frame(
     return arrays
 
 
+def from_hugging_face(
+    dataset: Any,
+    *,
+    target: str | Sequence[str] | None = None,
+    client: str | None = None,
+    test: Any = None,
+    targets: Literal["auto", "classes", "numbers"] = "auto",
+) -> Arrays:
+    """A data set from a `Dataset` of Hugging Face's library, or a `DatasetDict`.
+
+    All other columns are features, as those of a table; or there is one, of images or of lists of
+    equal length.
+
+    Args:
+        dataset: A `Dataset`, or a `DatasetDict` with the splits train and test.
+        target: The column of targets, or several columns of real numbers. By default the one that
+            is called target, label, class or y.
+        client: The column that says who holds a row; each value becomes a client, in sorted order.
+        test: A `Dataset` with the same columns, for the test split; by default that of the
+            `DatasetDict`, or a fifth of the rows, drawn at random with a fixed seed.
+        targets: Whether the targets are "classes" or "numbers"; by default text, truth values and
+            whole numbers are classes.
+    """
+    if not is_hugging_face(dataset):
+        raise DataError(f"the data set must be one of Hugging Face's library, got {short(dataset)}")
+    notes: list[str] = []
+    named = (target,) if isinstance(target, str) else tuple(target or ())
+    roles = Roles(named, client, targets=targets)
+    parts = read_hugging_face(dataset, test, roles, "the data set", notes)
+    arrays, more = to_arrays(parts, "the data set")
+    for note in [*notes, *more]:
+        warn_user(f"the data set: {note}")
+    return arrays
+
+
 def _encode_frames(
     frame: Any, test: Any, roles: Roles, where: str, notes: list[str]
 ) -> dict[str, Any]:
@@ -105,6 +142,8 @@ def _encode_frames(
 
 def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
     """The parts of a data set by their names, as `Arrays.check` has them."""
+    if is_hugging_face(value):
+        return read_hugging_face(value, None, Roles(), where, notes)
     if _is_frame(value):
         return _encode_frames(value, None, Roles(), where, notes)
     if isinstance(value, Mapping):
@@ -118,7 +157,7 @@ def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
         return dict(zip(PARTS, value, strict=False))
     raise DataError(
         f"{where} must be (x, y), (x_train, y_train, x_test, y_test), a dictionary of these, a "
-        f"DataFrame or a torch Dataset, got {short(value)}"
+        f"DataFrame, a torch Dataset or a Hugging Face Dataset, got {short(value)}"
     )
 
 
@@ -151,8 +190,7 @@ def _as_array(value: Any) -> Anything:
     """An array; of a tensor on another device, or with a gradient, too."""
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         value = value.detach().cpu()
-    found = np.asarray(value)
-    return found.astype(np.float32) if found.dtype.kind == "b" else found
+    return np.asarray(value)
 
 
 def _repair_targets(parts: dict[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -164,15 +202,17 @@ def _repair_targets(parts: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     if any(one.ndim == 2 and one.shape[1] == 1 for one in targets):
         notes.append("targets of shape (N, 1) are taken as (N,)")
         targets = [one.reshape(len(one)) for one in targets]
-    if "classes" in parts or any(one.ndim != 1 for one in targets):
+    if "classes" in parts or any(one.ndim != 1 or one.dtype.kind == "b" for one in targets):
         return parts | dict(zip(names, targets, strict=True))
     found = np.unique(np.concatenate([one.astype(str) if one.dtype.kind in "OSU" else one
                                       for one in targets]))  # fmt: skip
+    if len(found) == 1:
+        notes.append(f"every example has the same label, {found[0]}, so there is nothing to learn")
     if found.dtype.kind in "iu" and found.min() == 0 and found.max() == len(found) - 1:
         return parts | dict(zip(names, targets, strict=True))
-    if found.dtype.kind == "U" and len(found) > 1:
+    if len(found) > 1 and found.dtype.kind == "U":
         notes.append(f"classes are numbered in this order: {_list(found)}")
-    elif found.dtype.kind in "iu":
+    elif len(found) > 1 and found.dtype.kind in "iu":
         notes.append(f"the labels {_list(found)} are renumbered 0 to {len(found) - 1}")
     targets = [
         np.searchsorted(found, one.astype(str) if one.dtype.kind in "OSU" else one)

@@ -36,7 +36,7 @@ from mmfl.data.in_memory import InMemory
 from mmfl.data.npy import Header, members, read_header, read_member
 from mmfl.data.reduced import Reduced
 from mmfl.data.sources import CATALOGUE
-from mmfl.data.table_files import CsvFile
+from mmfl.data.table_files import CsvFile, ParquetFile
 from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
 from mmfl.system.files import list_folder, open_file
@@ -238,6 +238,7 @@ DATASETS = Family(
         "in_memory": InMemory,
         "named": Named,
         "npz": Npz,
+        "parquet": ParquetFile,
         "reduced": Reduced,
         "synthetic": Synthetic,
     },
@@ -250,7 +251,7 @@ DATASETS = Family(
 
 def _hint(path: Path) -> str:
     """What helps with a file that is not called npz."""
-    kind = {".csv": "csv", ".tsv": "csv"}.get(path.suffix.lower())
+    kind = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}.get(path.suffix.lower())
     if kind is not None:
         return f'; use kind = "{kind}"'
     return "" if path.suffix.lower() == ".npz" else f"; {_OTHER_FILES}"

@@ -113,8 +113,8 @@ class Worker:
             classes = parts.pop("classes")
             found: dict[str, Any] = {part: mapped[key] for part, key in parts.items()}
             tasks[task] = Arrays(**found, classes=classes)
+        self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
-        self._runs_own_code |= has_own_code(experiment)
         resolved = Experiment.from_dict(experiment, allow_imports=True)
         refuse_edited_code(resolved, code)
         # All that was imported stays: it need not be looked through for garbage ever again. Models

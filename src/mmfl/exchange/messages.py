@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -77,6 +77,11 @@ class LocalWork:
         in_pass = max(1, full + (rest > 0 and self.remainder == "keep"))
         whole = in_pass * (self.epochs or 0) if self.steps is None else self.steps
         return whole if self.share == 1 else max(1, round(self.share * whole))
+
+    def drop_below(self, least: int, size: int) -> LocalWork:
+        """The work with a shard of this size, if a batch needs this many examples."""
+        few = 0 < size % self.batch_size < least
+        return replace(self, remainder="drop") if few else self
 
     def samples_with(self, size: int) -> int:
         """Training examples, each pass counted, of a turn with a shard of this size."""

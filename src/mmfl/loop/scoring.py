@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.config import short
 from mmfl.errors import EngineError, InputError
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
@@ -169,25 +170,37 @@ class _EvaluationGate:
             told, client = piece, piece.client
             if client is not None and self.injection.misbehaves(piece.task, client, "evaluate"):
                 told = self.injection.report(piece, client)
-            valid = self._check(told)
+            valid = self._check(told, piece)
             if told is not piece and client is not None:
                 at = self._address(piece.task, client)
                 self.injection.note(at, "evaluate", refused=not valid)
             if valid:
                 yield told
 
-    def _check(self, answer: Evaluation | EvaluationFailure) -> bool:
-        """Whether an evaluation may count; if not, the failure is recorded."""
-        task, client = answer.task, answer.client
-        if client is None or client not in self.holds.get(task, ()):
+    def _check(self, answer: Any, piece: Evaluation | EvaluationFailure) -> bool:
+        """Whether an answer may count; if not, the failure is recorded.
+
+        Args:
+            answer: What arrived.
+            piece: What the engine delivered: whose it is, if the answer is something else.
+        """
+        fits = isinstance(answer, Evaluation | EvaluationFailure)
+        task, client = (answer.task, answer.client) if fits else (piece.task, piece.client)
+        if not isinstance(task, str) or not isinstance(client, int | np.integer):
+            return False
+        client = int(client)
+        if client not in self.holds.get(task, ()):
             return False
         reason = detail = trace = ""
-        if isinstance(answer, EvaluationFailure):
+        if not fits:
+            reason, detail = "malformed", f"expected an evaluation, got {type(answer).__name__}"
+        elif isinstance(answer, EvaluationFailure):
             reason, detail, trace = answer.reason, answer.detail, answer.trace
         elif (task, client) in self.heard:
             reason, detail = "duplicate", "evaluated twice"
-        elif not self._is_plausible(answer, self.holds[task][client]):
-            reason, detail = "evaluation", f"claims {answer}"
+        else:
+            detail = self._find_fault(answer, self.holds[task][client])
+            reason = "evaluation" if detail else ""
         self.heard.add((task, client))
         if reason:
             self._note(task, client, reason, detail, trace)
@@ -208,20 +221,41 @@ class _EvaluationGate:
         version = self.state.versions[task]
         return Address(self.run_id, self.state.round, task, client, version)
 
-    def _is_plausible(self, answer: Evaluation, holds: int) -> bool:
-        metric = self.metrics[answer.task]
+    def _find_fault(self, answer: Evaluation, holds: int) -> str:
+        """Why an evaluation may not count; "" if it may."""
+        metric, examples = self.metrics[answer.task], answer.examples
         assert metric is not None  # the experiment is resolved
-        blind = math.isnan(answer.guess) or 0 <= answer.guess < math.inf
-        if not (0 < answer.examples <= holds and math.isfinite(answer.loss) and blind):
-            return False
+        if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
+            return f"claims {short(examples)} examples, but holds {holds}"
+        sums = (answer.loss, answer.metric, answer.guess)
+        odd = [value for value in sums if not _is_number(value)]
+        if odd:
+            return f"claims {short(odd[0])} where a number is expected"
+        loss, value, guess = (number / examples for number in sums)
+        if not math.isfinite(loss):
+            return f"claims a mean loss of {loss:g}"
+        if not (math.isnan(guess) or 0 <= guess < math.inf):
+            return f"claims a mean loss of {guess:g} for a blind guess"
         if is_pooled(metric):
             shape = self.federation.sums[answer.task]
             with guard_part("metric", metric, task=answer.task):
-                return are_possible(metric, answer.tally, shape, answer.examples)
-        low, high = (bound * answer.examples for bound in metric.bounds)
-        slack = 1e-5 * answer.examples  # of sums in float32
-        bounded = low - slack <= answer.metric <= high + slack
-        return math.isfinite(answer.metric) and bounded and answer.tally is None
+                possible = are_possible(metric, answer.tally, shape, examples)
+            return "" if possible else "claims sums for its metric that are not possible"
+        if answer.tally is not None:
+            return "claims sums for a metric that is a mean over examples"
+        low, high = metric.bounds
+        slack = 1e-5 * examples  # of sums in float32
+        bounded = low * examples - slack <= answer.metric <= high * examples + slack
+        if math.isfinite(value) and bounded:
+            return ""
+        return f"claims a mean metric of {value:g}, which is not a number from {low:g} to {high:g}"
+
+
+def _is_number(value: object) -> bool:
+    """Whether it can be computed with in float64; NaN and inf can."""
+    if isinstance(value, int):
+        return abs(value) < 2**1023
+    return isinstance(value, float)
 
 
 @dataclass(frozen=True)

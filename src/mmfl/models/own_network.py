@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mmfl.config import OwnFunction, short
+from mmfl.config import OwnFunction, copy_by_value, short
 from mmfl.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class OwnNetwork:
         """The network."""
         given = self.function.find()
         if is_network(given) and not isinstance(given, type):
-            made = copy.deepcopy(given)
+            made = copy_by_value(given)
         else:
             made = self.function(*((shape, outputs) if _takes_shape(given) else ()))
         if not is_network(made) or isinstance(made, type):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from mmfl.experiment import Task
 from mmfl.objectives import CrossEntropy
 from mmfl.optimizers import Optimizer
 from mmfl.train.batched import Batched
 from mmfl.train.inputs import Inputs
+from mmfl.train.norms import find_least_batch
 from mmfl.train.optimizers import choose_optimizer
 from mmfl.train.reference import Kernel, OneByOne
 from mmfl.train.resident import Resident
@@ -36,4 +39,5 @@ def kernel(
     fast = name == "fast"
     batches = inputs.batches if fast else partial(inputs.batches, at_once=False)
     start = choose_optimizer(optimizer, fused=fast)
-    return OneByOne(resident, batches, task.loss.mean, precision, start)
+    least = find_least_batch(resident.module, lambda: inputs.train(np.zeros(1, np.int64))[0])
+    return OneByOne(resident, batches, task.loss.mean, precision, start, least)

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from mmfl.config import short
+from mmfl.errors import InputError
 from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
 from mmfl.train.optimizers import StartOptimizer, start_optimizer
@@ -88,6 +90,7 @@ class OneByOne:
         loss: From a batch's outputs and targets to its mean loss.
         precision: "float32" or "bf16".
         start: What starts a turn's optimizer.
+        least: Examples that a step needs. A pass drops a smaller remainder.
     """
 
     resident: Resident
@@ -95,6 +98,7 @@ class OneByOne:
     loss: Mean
     precision: str
     start: StartOptimizer = Sgd
+    least: int = 1
     together: ClassVar[int] = 1
 
     def train(
@@ -109,7 +113,7 @@ class OneByOne:
                     self.batches(turn.rows, turn.rng),
                     self.loss,
                     len(turn.rows),
-                    turn.work,
+                    turn.work.drop_below(self.least, len(turn.rows)),
                     precision=self.precision,
                     rng=turn.rng,
                     start=self.start,
@@ -140,6 +144,8 @@ def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
     """Outputs in float32, whatever the layers compute in."""
     with use_precision(precision):
         outputs: Tensor = model(x)
+    if not isinstance(outputs, Tensor):
+        raise InputError(f"forward must return a tensor, got {short(outputs)}")
     return outputs.float()
 
 

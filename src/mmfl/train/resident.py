@@ -5,6 +5,8 @@ Setting the weights is then one copy and reading them is none, whatever the mode
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -94,6 +96,15 @@ class Resident:
                     "persistent=False"
                 )
 
+    def find_others(self) -> dict[str, str | None]:
+        """Names in the network's state that are not in the layout.
+
+        Second names of tied weights lead to their first, all others, such as counters, to None.
+        """
+        firsts = {id(tensor): name for name, tensor in self._weights.items()}
+        state = self.module.state_dict(keep_vars=True)
+        return {n: firsts.get(id(t)) for n, t in state.items() if n not in self._weights}
+
     def _place(self, name: str) -> tuple[nn.Module, str]:
         path, _, key = name.rpartition(".")
         return self.module.get_submodule(path), key
@@ -117,10 +128,23 @@ def find_weights(module: nn.Module) -> dict[str, Tensor]:
         rule = _find_rule(name, tensor)
         if rule is not None:
             raise EngineError(rule)
+    _refuse_shared_memory(weights)
     if not any(tensor.requires_grad for tensor in weights.values()):
         frozen = ", because requires_grad is False for all its weights" if weights else ""
         raise EngineError(f"there is nothing to train in the network{frozen}")
     return weights
+
+
+def _refuse_shared_memory(weights: Mapping[str, Tensor]) -> None:
+    """Refuse two weights at one place: they would be separated."""
+    names: dict[int, str] = {}
+    for name, tensor in weights.items():
+        other = names.setdefault(tensor.data_ptr(), name) if tensor.numel() else name
+        if other != name:
+            raise EngineError(
+                f"weights {other!r} and {name!r} share memory, but are two tensors; to tie them, "
+                "assign the parameter itself, as in self.b.weight = self.a.weight"
+            )
 
 
 def _find_rule(name: str, tensor: Tensor) -> str | None:

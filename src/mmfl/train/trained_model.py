@@ -6,6 +6,7 @@ network gets batches of the size that evaluations have, in the precision of the 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,8 @@ from mmfl.errors import InputError, StoreError
 from mmfl.experiment import ModelDescription
 from mmfl.models import Model
 from mmfl.rng import stream
-from mmfl.system.user_code import Guard
+from mmfl.system.user_code import Guard, pass_on
+from mmfl.train.building import complete_layers
 from mmfl.train.inputs import Inputs
 from mmfl.train.layers import supports_channels_last
 from mmfl.train.reference import forward, match_shape
@@ -153,12 +155,8 @@ class TrainedModel(nn.Module):
 
     def _inputs(self, rows: Anything) -> Inputs:
         """These rows, as an evaluation would see them."""
-        about = self.description
-        kind = np.float32 if about.classes is None else np.int64
-        y = np.broadcast_to(np.zeros((), kind), (len(rows), *about.target))
-        data = Arrays(rows, y, rows, y, about.classes)
-        last = supports_channels_last(self.network)
-        return Inputs(data, _Known(about), Augment(), channels_last=last)
+        data, last = _pretend(rows, self.description), supports_channels_last(self.network)
+        return Inputs(data, _Known(self.description), Augment(), channels_last=last)
 
     def _read(self, x: Any) -> Anything:
         """Examples as an array of the shape and the type that the training data had."""
@@ -184,6 +182,13 @@ class _Known:
         return self.about.scaling
 
 
+def _pretend(rows: Anything, about: ModelDescription) -> Arrays:
+    """A data set of these examples, with targets that mean nothing."""
+    kind = np.float32 if about.classes is None else np.int64
+    y = np.broadcast_to(np.zeros((), kind), (len(rows), *about.target))
+    return Arrays(rows, y, rows, y, about.classes)
+
+
 def build_model(model: Model, description: ModelDescription, weights: Weights) -> TrainedModel:
     """The network with these weights; `StoreError` if they are not its own.
 
@@ -198,7 +203,10 @@ def build_model(model: Model, description: ModelDescription, weights: Weights) -
         isolate_torch(),
         seed_torch(stream(0, "build", name)),
     ):
-        network = model.build(description.model_shape, description.outputs)
+        built = model.build(description.model_shape, description.outputs)
+        network = _copy(built)
+        rows = np.zeros((2, *description.example), description.dtype)
+        complete_layers(network, _Known(description), _pretend(rows, description))
         state = network.state_dict(keep_vars=True)
         own: dict[str, Tensor] = {k: v for k, v in state.items() if isinstance(v, Tensor)}
         needed = find_weights(network)
@@ -219,6 +227,15 @@ def build_model(model: Model, description: ModelDescription, weights: Weights) -
         for key, array in weights.items():
             own[key].copy_(torch.from_numpy(array.copy()))
     return TrainedModel(network, description)
+
+
+def _copy(network: nn.Module) -> nn.Module:
+    """A copy, if it can be made: a user's function may always give the same network."""
+    try:
+        return copy.deepcopy(network)
+    except Exception as error:
+        pass_on(error)
+        return network
 
 
 def _as_array(x: Any, about: ModelDescription) -> Anything:

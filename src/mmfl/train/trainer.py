@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mmfl.data import Arrays
-from mmfl.errors import EngineError, MmflError, text_of
+from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -46,9 +46,11 @@ from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
 from mmfl.train import reference
+from mmfl.train.building import build_network
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
+from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Kernel, Turn
 from mmfl.train.resident import Resident
@@ -155,7 +157,8 @@ class Trainer:
         with isolate_torch():
             if setup.task.warm_start is not None:
                 try:
-                    first = load_warm_start(setup.task.warm_start, setup.resident.layout)
+                    resident, path = setup.resident, setup.task.warm_start
+                    first = load_warm_start(path, resident.layout, resident.find_others())
                 except MmflError as error:
                     raise EngineError(f"task {task!r}: {error}") from None
             setup.resident.set(first)
@@ -208,6 +211,7 @@ class Trainer:
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = calls.perf_counter(), 0.0, 0
+        turns: list[Turn] = []
         try:
             turns = [self._turn(job) for job in jobs]
             with self._isolate():
@@ -230,7 +234,9 @@ class Trainer:
         except BaseException as error:  # a model may raise anything
             pass_on(error)
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts) + _hint(error)
+                said = describe_error(error, *setup.parts)
+                for turn in turns:
+                    said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
                 trace = format_traceback(error)
                 yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
@@ -259,6 +265,8 @@ class Trainer:
         except BaseException as error:
             pass_on(error)
             said = describe_error(error, *setup.parts)
+            if is_batch_of_one(error):
+                said += "; the last batch has one example: change evaluate.batch_size"
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
             raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
@@ -300,8 +308,8 @@ class Trainer:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
         with _guard(name, "its model cannot be built", task.model):
-            with isolate_torch(), seed_torch(stream(self._seed, "initial", name)):
-                module = task.model.build(data.shape, data.outputs)
+            with isolate_torch():
+                module = build_network(task, data, stream(self._seed, "initial", name))
             last = supports_channels_last(module)
             resident = Resident(module)
         try:
@@ -378,9 +386,3 @@ def _guess(data: Arrays, loss: Loss) -> Tensor:
     if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
         return torch.zeros(())
     return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
-
-
-def _hint(error: BaseException) -> str:
-    """What helps a client whose training raised this, if that is known."""
-    alone = "more than 1 value per channel when training" in text_of(error)  # batch normalisation
-    return '; a last batch of one example: set local.remainder = "drop"' if alone else ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from safetensors import SafetensorError
 from safetensors.torch import load
 
@@ -12,8 +15,17 @@ from mmfl.system.files import read_file
 __all__ = ["load_warm_start"]
 
 
-def load_warm_start(path: str, layout: Layout) -> Flat:
-    """The file's tensors in the model's order; `InputError` unless they are exactly the model's."""
+def load_warm_start(
+    path: str, layout: Layout, others: Mapping[str, str | None] = MappingProxyType({})
+) -> Flat:
+    """The file's tensors in the model's order; `InputError` unless they are exactly the model's.
+
+    Args:
+        path: Of the file.
+        layout: The model's weights.
+        others: The other names in the model's state: from the second name of a tied weight to the
+            first, and from what is no weight, such as a counter, to None.
+    """
     where = f"warm_start {path!r}"
     try:
         tensors = load(read_file(path))  # torch's: NumPy knows no bfloat16
@@ -22,6 +34,10 @@ def load_warm_start(path: str, layout: Layout) -> Flat:
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{where} is not a valid safetensors file: {error}") from None
     wanted = dict(layout.entries)
+    for name, first in others.items():
+        tensor = tensors.pop(name, None)
+        if tensor is not None and first is not None:
+            tensors.setdefault(first, tensor)
     for name in wanted:
         if name not in tensors:
             raise InputError(

@@ -19,7 +19,7 @@ from mmfl.data.tables.columns import Column, Table, is_number
 from mmfl.errors import DataError, did_you_mean, plural
 from mmfl.system.memory import Need, refuse
 
-__all__ = ["Advice", "Encoder", "Roles"]
+__all__ = ["Advice", "Encoder", "Roles", "number_clients"]
 
 TARGETS = ("target", "label", "class", "y")
 """What a column of targets may be called if nobody names it."""
@@ -103,27 +103,28 @@ class Encoder:
             train: The training data, or all data.
             test: The test data, with the same columns.
         """
-        targets, client = self._find_targets(train), self._roles.client
+        targets, client = self.find_targets(train), self._roles.client
         own = {*targets, *self._roles.ignore, client}
         features = [name for name in train.columns if name not in own]
         if not features:
             raise DataError(f"{train.where} has no feature columns")
         used = [*features, *targets]
-        tables = [self._drop_rows(train, [*used, *([client] if client is not None else [])])]
+        tables = [self.drop_rows(train, [*used, *([client] if client is not None else [])])]
         if test is not None:
             for name in used:
                 if name not in test.columns:
                     raise DataError(f"{test.where} has no column {short(name)}")
-            tables.append(self._drop_rows(test, used))
-        parts = self._encode_targets(tables, targets)
-        words = {name: self._find_words(tables, name) for name in features}
-        parts |= _name_parts("x", self._encode_features(tables, words))
+            tables.append(self.drop_rows(test, used))
+        parts = self.encode_targets(tables, targets)
+        words = self.find_words(tables, features)
+        parts |= _name_parts("x", self.encode_features(tables, words))
         parts["features"] = list(words.items())
         if client is not None:
-            parts["groups"] = tables[0].columns[client].texts.values
+            parts["groups"] = number_clients(tables[0], client)
         return parts
 
-    def _find_targets(self, table: Table) -> tuple[str, ...]:
+    def find_targets(self, table: Table) -> tuple[str, ...]:
+        """The columns of targets; all columns that were named must be there."""
         roles = self._roles
         client = [] if roles.client is None else [roles.client]
         for name in (*roles.target, *client, *roles.categories, *roles.ignore):
@@ -137,7 +138,7 @@ class Encoder:
             raise DataError(f"{table.where}: {self._advice.target}")
         return named
 
-    def _drop_rows(self, table: Table, used: Iterable[str]) -> Table:
+    def drop_rows(self, table: Table, used: Iterable[str]) -> Table:
         """Without rows that have missing values, if that is wanted; else they are refused."""
         empty = np.zeros(table.rows, bool)
         for name in used:
@@ -160,10 +161,21 @@ class Encoder:
         )
         return table.take(np.flatnonzero(~empty))
 
-    def _encode_features(
+    def find_words(
+        self, tables: Sequence[Table], names: Sequence[str]
+    ) -> dict[str, list[str] | None]:
+        """From column to the values that become columns of 0 and 1; None if it stays as it is."""
+        return {name: self._find_words(tables, name) for name in names}
+
+    def encode_features(
         self, tables: Sequence[Table], words: Mapping[str, list[str] | None]
     ) -> list[Anything]:
-        """The features of each table, a row per row."""
+        """The features of each table, a row per row.
+
+        Args:
+            tables: The tables.
+            words: By column: the values that become columns of 0 and 1; None if it stays as it is.
+        """
         width = sum(1 if known is None else len(known) for known in words.values())
         refuse([Need(tables[0].where, 4 * width * sum(table.rows for table in tables))])
         made: list[Anything] = []
@@ -234,7 +246,7 @@ class Encoder:
             )
         return values.astype(np.float32)
 
-    def _encode_targets(self, tables: Sequence[Table], names: tuple[str, ...]) -> dict[str, Any]:
+    def encode_targets(self, tables: Sequence[Table], names: tuple[str, ...]) -> dict[str, Any]:
         """The targets of each table; with the names of the classes, if these are text."""
         for table in tables:
             if kind := table.columns[names[0]].kind:
@@ -288,6 +300,12 @@ class Encoder:
                 f"classes or numbers; {self._advice.targets}"
             )
         return True
+
+
+def number_clients(table: Table, name: str) -> npt.NDArray[np.int64]:
+    """The client of each row, by the place of its name in sorted order."""
+    places: npt.NDArray[np.int64] = table.columns[name].texts.values.astype(np.int64)
+    return places
 
 
 def _target(table: Table, name: str) -> str:
