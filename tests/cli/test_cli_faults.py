@@ -72,3 +72,19 @@ strikes = 1
     assert code == 0
     assert "\n1 client turn failed; most common reason: " in said
     assert "\n1 client is in quarantine after the last round\n" in said
+
+
+def test_turns_and_evaluations_that_failed_are_counted_apart(call, tmp_path):
+    (tmp_path / "a.toml").write_text(LEAST_INLINE)
+    does = "{ids=[1],does={kind='false_loss',factor=1.0,metric=7.0}}"
+    lies = f"faults={{clients=[{does},{{ids=[2],does='nan'}}]}}"
+    sets = ("--set", "score_source=clients", "--set", lies)
+    code, said, _ = call("run", tmp_path / "a.toml", *sets, "--out", tmp_path / "run")
+    assert code == 0
+    assert "\n1 client turn and 1 client evaluation failed; most common reason: " in said
+    one = ("--set", "score_source=clients", "--set", f"faults={{clients=[{does}]}}")
+    _, said, _ = call("run", tmp_path / "a.toml", *one, "--out", tmp_path / "one")
+    assert (
+        "\n1 client evaluation failed; most common reason: evaluation: claims a mean metric of 7, "
+        "which is not a number from 0 to 1\n"
+    ) in said

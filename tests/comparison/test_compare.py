@@ -349,7 +349,8 @@ def test_a_variant_that_cannot_run_is_named_before_any_is_run():
 
 def test_variants_must_be_alike_in_metrics_and_engine():
     for change, rule in (
-        ("tasks.a.metric=loss", "must evaluate task 'a' by the same metric, got"),
+        ("tasks.a.metric=loss", "by the same metric, got accuracy and loss"),
+        ("tasks.a.metric={kind='auc', bins=9}", "got accuracy and auc, bins = 9"),
         ("engine.kind=local", "variants share one engine"),
     ):
         given = {"one": made(), "other": made(change)}

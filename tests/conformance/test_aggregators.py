@@ -96,3 +96,17 @@ def test_state_can_be_handed_on(aggregator):
     again, _ = aggregate(aggregator, after, results, state)
     assert np.isfinite(again.flat).all()
     assert not np.array_equal(again.flat, after.flat)
+
+
+def test_running_statistics_are_averaged_and_take_no_steps_of_their_own(aggregator):
+    """A variance that a server's momentum or Adam moves on would soon be negative."""
+    layout = Layout((("weight", (4,)), ("norm.running_mean", (2,)), ("norm.running_var", (2,))))
+    wanted = np.array([0.5, 0.25, 0.5, 0.25], np.float32)
+    weights, state = Params(layout, np.zeros(8, np.float32)), None
+    for _ in range(6):
+        own = np.concatenate([np.full(4, 1e-3), 0.5 * (wanted - weights.flat[4:])])
+        delta = Params(layout, own.astype(np.float32))
+        results = [update(k, delta) for k in range(5)]
+        weights, state = aggregate(aggregator, weights, results, state)
+        assert (weights["norm.running_var"] <= wanted[2:]).all()
+    np.testing.assert_allclose(weights.flat[4:], wanted, rtol=0.05)

@@ -63,6 +63,7 @@ PARTS = {
     "normalization": (
         "tasks.a.normalize", "Normalization", "task 'a': the normalization Normalization() failed",
     ),
+    "optimizer": ("local.optimizer", "Optimizer", "task 'a': its optimizer cannot be used"),
     "partition": ("tasks.a.partition", "Partition", "task 'a': its partition failed"),
     "lazy partition": ("tasks.a.partition", "LazyPartition", "task 'a': its partition failed"),
     "partition function": ("tasks.a.partition", "fail", "task 'a': its partition failed"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 
@@ -177,9 +178,29 @@ def test_variants_that_cannot_be_compared_are_one_sentence():
     assert "different names" in one_line(InputError, lambda: refuse_other_tasks(twice))
     two = curves([[0.5, 0.6]], better=["higher", "lower"])
     message = one_line(InputError, lambda: refuse_other_tasks([first, Variant("o", {0: two})]))
-    assert "'o' has a, b (lower is better), 'first' has a" in message
+    assert message == (
+        "variants must have the same tasks and metrics to be compared: 'o' has a, b (lower is "
+        "better); 'first' has a"
+    )
     message = one_line(InputError, lambda: Variant("v", {0: first.runs[0], 1: two}))
     assert "seed 1 has a, b" in message
+
+
+def test_metrics_of_other_kinds_are_not_compared_even_if_both_are_errors():
+    """The merit of one is 1 - metric, and of the other 1 / metric."""
+    words, dose = (
+        dataclasses.replace(curves([[2.0]], better=["lower"]), kinds=(kind,))
+        for kind in ("perplexity", "mae")
+    )
+    two = [Variant("one", {0: words}), Variant("other", {0: dose})]
+    assert one_line(InputError, lambda: refuse_other_tasks(two)) == (
+        "variants must have the same tasks and metrics to be compared: 'other' has a (mae, lower "
+        "is better); 'one' has a (perplexity, lower is better)"
+    )
+    message = one_line(InputError, lambda: Variant("v", {0: words, 1: dose}))
+    assert "seed 1 has a (mae, lower is better); seed 0 has a (perplexity, lower" in message
+    unknown = dataclasses.replace(words, kinds=())  # as in results that are stored with mmfl
+    refuse_other_tasks([two[0], Variant("older", {0: unknown})])
 
 
 def test_what_compare_returns_becomes_variants(tmp_path):

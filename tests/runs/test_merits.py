@@ -7,7 +7,8 @@ import pytest
 import mmfl
 from mmfl import Experiment
 from mmfl.fairness import variance
-from mmfl.report import Curves, variants
+from mmfl.objectives import describe_merits
+from mmfl.report import Curves, Results, variants
 from mmfl.report.figures import draw_comparison
 
 TOML = """
@@ -43,7 +44,28 @@ def test_a_perplexity_is_reported_as_it_is_and_compared_as_its_inverse(tmp_path)
     assert curves.metric[-1].tolist() == pytest.approx(list(last.values()))
     assert curves.merit[-1].tolist() == pytest.approx(merits)
     assert curves.worst[-1] == pytest.approx(min(merits))
+    table = Results(variants({"it": {0: run}})).markdown()
+    assert "Over all tasks, words counts as 1 / perplexity." in table
     figure = draw_comparison(variants({"it": {0: run}}))
     words = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
     words += " ".join(text.get_text() for text in figure.texts)
     assert "1 / metric if that is perplexity" in " ".join(words.split())
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ({}, ""),
+        ({"a": ("accuracy", "higher"), "b": ("own:metric", "higher")}, ""),
+        ({"a": ("mae", "lower"), "b": ("accuracy", "higher")}, "a counts as 1 - mae"),
+        ({"a": ("", "lower")}, "a counts as 1 - its metric"),
+        ({"a": ("own:metric", "lower")}, "a counts as 1 - its metric"),
+        (
+            {"a": ("mae", "lower"), "b": ("perplexity", "lower"), "c": ("mae", "lower")},
+            "a and c count as 1 - mae; b counts as 1 / perplexity",
+        ),
+        (dict.fromkeys("abcd", ("mse", "lower")), "4 tasks count as 1 - mse"),
+    ],
+)
+def test_a_rule_is_said_once_for_all_its_tasks(metrics, words):
+    assert describe_merits(metrics) == words

@@ -80,6 +80,11 @@ class Dataset:
 
 
 @dataclass(frozen=True)
+class Optimizer:
+    build = fail
+
+
+@dataclass(frozen=True)
 class Partition:
     split = fail
 

@@ -26,8 +26,17 @@ def deltas_of(updates: Iterable[ClientUpdate]) -> list[Flat]:
     return found
 
 
-def apply_step(params: Params, step: Doubles) -> Params:
-    """The weights after a step, in new memory."""
+def apply_step(params: Params, step: Doubles, mean: Doubles | None = None) -> Params:
+    """The weights after a step, in new memory.
+
+    Args:
+        params: The weights before.
+        step: What is added to them; it is overwritten.
+        mean: What is added to running statistics instead: they are averaged.
+    """
+    if mean is not None:
+        for place in params.layout.statistics:
+            step[place] = mean[place]
     return Params(params.layout, (params.flat + step).astype(np.float32))
 
 

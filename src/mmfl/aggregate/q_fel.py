@@ -76,7 +76,8 @@ class QFel:
             return apply_step(params, total / max(count, 1)), state
         if not math.isfinite(loss):  # a model that diverged: the longest steps
             return apply_step(params, total / count), state
-        return apply_step(params, total * (loss / (count * loss + curvature))), state
+        step = total * (loss / (count * loss + curvature))
+        return apply_step(params, step, total / count), state
 
 
 def q_fel_as_published(

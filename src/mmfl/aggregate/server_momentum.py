@@ -39,4 +39,4 @@ class ServerMomentum:
         if mean is None:
             return Params(params.layout, params.flat.copy()), state
         velocity = mean if state is None else self.momentum * np.asarray(state) + mean
-        return apply_step(params, self.lr * velocity), velocity
+        return apply_step(params, self.lr * velocity, mean), velocity

@@ -55,4 +55,4 @@ def adapt(
     first = beta1 * np.asarray(old["m"]) + (1.0 - beta1) * mean
     second = average(np.asarray(old["v"]), np.square(mean))
     step = lr * first / (np.sqrt(second) + tau)
-    return apply_step(params, step), {"m": first, "v": second}
+    return apply_step(params, step, mean), {"m": first, "v": second}

@@ -10,7 +10,19 @@ from typing import TextIO
 import typer
 
 from mmfl import __version__
-from mmfl.cli import auction, check, compare, data, plan, profile, reproduce, run, status, verify
+from mmfl.cli import (
+    auction,
+    check,
+    compare,
+    data,
+    plan,
+    profile,
+    reproduce,
+    run,
+    status,
+    verify,
+)
+from mmfl.cli import list as listing
 from mmfl.cli.shared.commands import ExperimentCommand, GuardedGroup, PlainCommand
 from mmfl.cli.shared.streams import (
     CLOSED,
@@ -49,6 +61,7 @@ app.command("plan", cls=ExperimentCommand)(plan.plan)
 app.command("reproduce", cls=PlainCommand)(reproduce.reproduce)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
+app.command("list", cls=PlainCommand)(listing.list_)
 app.command("status", cls=PlainCommand)(status.status)
 app.command("verify", cls=PlainCommand)(verify.verify)
 app.command("profile", cls=ExperimentCommand)(profile.profile)

@@ -46,13 +46,21 @@ def status(
 
 def _show(run: Run, folder: Path) -> None:
     from mmfl.cli.views.console import open_console
-    from mmfl.cli.views.progress import faults_table, recruitment_line, results_table, troubles
+    from mmfl.cli.views.progress import (
+        faults_table,
+        merits_line,
+        recruitment_line,
+        results_table,
+        troubles,
+    )
 
     console = open_console()
     mark = ", DAMAGED" if run.damage else ""
     typer.echo(f"{folder}: {run.status}, {run.rounds} of {run.planned} rounds{mark}")
     if run.rounds:
         console.print(results_table(run))
+        if merits_line(run):
+            typer.echo(merits_line(run))
     if run.recruitment is not None:
         typer.echo(recruitment_line(run.recruitment))
     if run.faults:

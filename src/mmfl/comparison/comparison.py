@@ -6,8 +6,6 @@ OUT/<variant>/seed-<n>/       one run directory each
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import re
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -30,8 +28,9 @@ from mmfl.comparison.planned import (
 )
 from mmfl.comparison.pool import Jobs, choose_jobs, run_in_parallel
 from mmfl.comparison.series import Series
+from mmfl.config import short
 from mmfl.errors import ComparisonError, InputError, MmflError, MmflWarning, plural
-from mmfl.experiment import Experiment, check_experiment, hash_own_code
+from mmfl.experiment import Experiment, Task, check_experiment, hash_own_code
 from mmfl.objectives import METRICS
 from mmfl.runs import (
     DATABASE,
@@ -43,6 +42,7 @@ from mmfl.runs import (
     find_mixed_setups,
     is_marked,
     made_with,
+    slugify,
 )
 from mmfl.system.files import exists, is_folder
 from mmfl.system.user_code import pass_on
@@ -270,10 +270,16 @@ def _refuse_unlike(experiments: Mapping[str, Experiment]) -> None:
             if one.metric != task.metric:
                 raise InputError(
                     f"variants must evaluate task {task.name!r} by the same metric, got "
-                    f"{METRICS.dump(one.metric)} and {METRICS.dump(task.metric)}"
+                    f"{_describe_metric(one)} and {_describe_metric(task)}"
                 )
         if other.engine != first.engine:
             raise InputError("variants share one engine, so its settings cannot be varied")
+
+
+def _describe_metric(task: Task) -> str:
+    """A task's metric: its kind, and its settings if it has any."""
+    kind, *settings = METRICS.dump(task.metric).items()
+    return str(kind[1]) + "".join(f", {key} = {short(value)}" for key, value in settings)
 
 
 def _find_slugs(names: Iterable[str]) -> dict[str, str]:
@@ -284,14 +290,3 @@ def _find_slugs(names: Iterable[str]) -> dict[str, str]:
         if twin is not None:
             raise InputError(f"variants {name!r} and {twin!r} would share a folder; rename one")
     return slugs
-
-
-def slugify(name: str) -> str:
-    """The name of a variant's folder; a long one ends in a hash, so that no two are the same."""
-    slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
-    if not slug:
-        raise InputError(f"a variant's name must have a letter or a digit, got {name!r}")
-    if len(slug.encode()) > 100:
-        start = slug.encode()[:90].decode(errors="ignore")
-        slug = f"{start}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    return slug

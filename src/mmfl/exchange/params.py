@@ -44,6 +44,18 @@ class Layout:
             offset += math.prod(shape)
         return places
 
+    @cached_property
+    def statistics(self) -> tuple[slice, ...]:
+        """Where the running statistics of norms lie, which torch calls running_mean, running_var.
+
+        They are no weights: an aggregator averages them, whatever step it takes with weights.
+        """
+        return tuple(
+            slice(offset, offset + math.prod(shape))
+            for name, (offset, shape) in self.places.items()
+            if name.rpartition(".")[2] in ("running_mean", "running_var")
+        )
+
 
 class Params(Mapping[str, Flat]):
     """A model's weights (or a change of them): one flat vector, with a named view per tensor."""

@@ -27,7 +27,13 @@ from mmfl.objectives.means import (
     SquaredError,
     TopK,
 )
-from mmfl.objectives.metrics import METRICS, OwnMetric, best_value, find_merit
+from mmfl.objectives.metrics import (
+    METRICS,
+    OwnMetric,
+    best_value,
+    describe_merits,
+    find_merit,
+)
 from mmfl.objectives.perplexity import Perplexity
 from mmfl.objectives.pooled import (
     are_possible,
@@ -84,6 +90,7 @@ __all__ = [
     "are_possible",
     "best_value",
     "compute_value",
+    "describe_merits",
     "find_merit",
     "find_misfit",
     "find_sums_shape",

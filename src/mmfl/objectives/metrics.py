@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from mmfl.objectives.perplexity import Perplexity
 if TYPE_CHECKING:
     from mmfl.data import Arrays
 
-__all__ = ["METRICS", "OwnMetric", "best_value", "find_merit"]
+__all__ = ["METRICS", "OwnMetric", "best_value", "describe_merits", "find_merit"]
 
 _LEAST, _MOST = -math.inf, math.inf
 
@@ -89,6 +89,26 @@ def find_merit(kind: str, better: str) -> Callable[[Any], Any]:
     """
     own = getattr(METRICS.table.get(kind), "merit", None)
     return partial(merit, better=better) if own is None else own
+
+
+def describe_merits(metrics: Mapping[str, tuple[str, str]]) -> str:
+    """How `find_merit` counts these tasks, as a clause; "" if it takes all values as they are.
+
+    Args:
+        metrics: By task, the metric's kind and better, as in `find_merit`.
+    """
+    by_rule: dict[str, list[str]] = {}
+    for task, (kind, better) in metrics.items():
+        own = METRICS.table.get(kind)
+        if better == "lower":
+            rule = getattr(own, "merit_rule", f"1 - {'its metric' if own is None else kind}")
+            by_rule.setdefault(rule, []).append(task)
+    return "; ".join(
+        f"{tasks[0]} counts as {rule}"
+        if len(tasks) == 1
+        else f"{' and '.join(tasks) if len(tasks) < 4 else f'{len(tasks)} tasks'} count as {rule}"
+        for rule, tasks in by_rule.items()
+    )
 
 
 METRICS = Family(

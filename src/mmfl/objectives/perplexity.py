@@ -31,6 +31,7 @@ class Perplexity:
 
     better: ClassVar[Better] = "lower"
     bounds: ClassVar[tuple[float, float]] = (1.0, math.inf)
+    merit_rule: ClassVar[str] = "1 / perplexity"
 
     def on(self, data: Arrays, loss: Loss) -> Values:
         """The sum over examples of the cross-entropy: an example's mean, if it is a sequence."""

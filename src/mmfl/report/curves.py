@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import InputError, StoreError
-from mmfl.objectives import find_merit
+from mmfl.objectives import describe_merits, find_merit
 from mmfl.runs import RunStore, TaskTurns, inexact, made_with, sessions, turns_by_task
 
 __all__ = ["BETTER", "Curves"]
@@ -120,7 +120,7 @@ class Curves:
 
     @property
     def merit(self) -> Floats:
-        """(T, S) the metric, or 1 - metric where lower is better: higher is better in all."""
+        """(T, S) the metrics as numbers where higher is better: see `describe_merits`."""
         return self.merit_of(self.metric)
 
     def merit_of(self, metric: Floats) -> Floats:
@@ -128,6 +128,22 @@ class Curves:
         kinds = self.kinds or ("",) * len(self.tasks)
         rules = [find_merit(*of) for of in zip(kinds, self.better, strict=True)]
         return np.stack([rule(metric[..., s]) for s, rule in enumerate(rules)], axis=-1)
+
+    def has_same_metrics(self, other: Curves) -> bool:
+        """Whether both have the same tasks, and metrics of the same kinds if these are known.
+
+        Settings of metrics are not stored, so they cannot be compared.
+        """
+        known = self.kinds == other.kinds or not (self.kinds and other.kinds)
+        return known and (self.tasks, self.better) == (other.tasks, other.better)
+
+    @property
+    def merit_rule(self) -> str:
+        """How metrics where lower is better become merits, as a clause; "" without any."""
+        kinds = self.kinds or ("",) * len(self.tasks)
+        return describe_merits(
+            dict(zip(self.tasks, zip(kinds, self.better, strict=True), strict=True))
+        )
 
     @property
     def worst(self) -> Floats:

@@ -60,10 +60,11 @@ class Variant:
         ordered = {seed: self.runs[seed] for seed in sorted(self.runs)}
         object.__setattr__(self, "runs", MappingProxyType(ordered))
         for seed, run in self.runs.items():
-            if (run.tasks, run.better) != (self.tasks, self.better):
+            if not run.has_same_metrics(self.curves):
                 raise InputError(
-                    f"the runs of variant {self.name!r} must have the same tasks: seed {seed} has "
-                    f"{_name_tasks(run)}, seed {self.seeds[0]} has {_name_tasks(self)}"
+                    f"the runs of variant {self.name!r} must have the same tasks and metrics: seed "
+                    f"{seed} has {_name_tasks(run)}; seed {self.seeds[0]} has "
+                    f"{_name_tasks(self.curves)}"
                 )
 
     @property
@@ -287,10 +288,10 @@ def refuse_other_tasks(variants: Sequence[Variant]) -> None:
         raise InputError(f"variants must have different names, got {_join(names)}")
     first = variants[0]
     for other in variants[1:]:
-        if (other.tasks, other.better) != (first.tasks, first.better):
+        if not other.curves.has_same_metrics(first.curves):
             raise InputError(
-                f"variants must have the same tasks to be compared: {other.name!r} has "
-                f"{_name_tasks(other)}, {first.name!r} has {_name_tasks(first)}"
+                f"variants must have the same tasks and metrics to be compared: {other.name!r} has "
+                f"{_name_tasks(other.curves)}; {first.name!r} has {_name_tasks(first.curves)}"
             )
 
 
@@ -310,9 +311,14 @@ def confidence_interval(found: Spread) -> tuple[float, float] | None:
     return found.mean - half, found.mean + half
 
 
-def _name_tasks(run: Curves | Variant) -> str:
-    marks = [" (lower is better)" if better == "lower" else "" for better in run.better]
-    return ", ".join(name + mark for name, mark in zip(run.tasks, marks, strict=True))
+def _name_tasks(run: Curves) -> str:
+    """The tasks, with the kinds of their metrics if they are known."""
+    kinds = run.kinds or ("",) * len(run.tasks)
+    found = []
+    for name, kind, better in zip(run.tasks, kinds, run.better, strict=True):
+        about = [*filter(None, [kind]), *(["lower is better"] if better == "lower" else [])]
+        found.append(f"{name} ({', '.join(about)})" if about else name)
+    return ", ".join(found)
 
 
 def _join(things: Iterable[object]) -> str:

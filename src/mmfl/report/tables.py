@@ -85,7 +85,7 @@ class Results:
         else:
             turned = zip(labels, *rows, strict=True)
             table = markdown_table(["", *names], [list(row) for row in turned])
-        under = [f"\n{self._note('Bold')}\n", *(self._about and ["\n"])]
+        under = [f"\n{escape_markdown(self._note('Bold'))}\n", *(self._about and ["\n"])]
         under += [f"- {escape_markdown(remark.line)}\n" for remark in self._about]
         return "".join([table, *under])
 
@@ -102,6 +102,9 @@ class Results:
             note += f" {mark}: best."
         if any(quantity.better == "lower" for quantity in self._quantities):
             note += " ↓: lower is better."
+        rule = self._variants[0].curves.merit_rule
+        if rule:
+            note += f" Over all tasks, {rule}."
         for few in [cell.text.split()[-1] for cell in cells if "/" in cell.text][:1]:
             note += f" {few}: in {few.replace('/', ' of ')} seeds only."
         return note + _steps(self._variants, self._quantities)

@@ -2,10 +2,11 @@
 
 from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.auction import StoredRecruitment
+from mmfl.runs.catalog import Catalog, Place, find_runs, order_variants, place_of
 from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.lock import is_owned
 from mmfl.runs.directory.mark import is_marked
-from mmfl.runs.directory.names import check_folder, check_names
+from mmfl.runs.directory.names import check_folder, check_names, slugify
 from mmfl.runs.environment import (
     describe_mix,
     environment_now,
@@ -17,6 +18,7 @@ from mmfl.runs.environment import (
 )
 from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.models import load_model
+from mmfl.runs.overview import STATES, Overview, is_run, read_overview
 from mmfl.runs.profiling import Profile, profile, timed_rounds
 from mmfl.runs.result import Run, no_nan
 from mmfl.runs.resume import clear_unfinished, is_unsigned
@@ -27,6 +29,10 @@ from mmfl.runs.verification import find_damage, verify
 
 __all__ = [
     "DATABASE",
+    "STATES",
+    "Catalog",
+    "Overview",
+    "Place",
     "Profile",
     "Run",
     "RunStore",
@@ -42,16 +48,22 @@ __all__ = [
     "find_changed_code",
     "find_damage",
     "find_mixed_setups",
+    "find_runs",
     "inexact",
     "is_marked",
     "is_owned",
+    "is_run",
     "is_unsigned",
     "load_model",
     "made_with",
     "no_nan",
+    "order_variants",
+    "place_of",
     "profile",
+    "read_overview",
     "run",
     "sessions",
+    "slugify",
     "stored_rounds",
     "timed_rounds",
     "try_tasks",

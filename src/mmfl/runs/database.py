@@ -65,8 +65,13 @@ _STEPS_A_BYTE = 100
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
-def open_for_reading(folder: Path) -> sqlite3.Connection:
-    """The database of a run directory, as it is at this moment; later writes are not seen."""
+def open_for_reading(folder: Path, *, patience: float | None = None) -> sqlite3.Connection:
+    """The database of a run directory, as it is at this moment; later writes are not seen.
+
+    Args:
+        folder: The run directory.
+        patience: For how many seconds to wait for a lock that another program holds.
+    """
     size = _check_files(folder)
     database = _without_unfinished(folder)
     if database is None:
@@ -77,7 +82,8 @@ def open_for_reading(folder: Path) -> sqlite3.Connection:
         calls.execute(database, "BEGIN")
         # The first query takes the lock, or the snapshot, that all later ones use.
         wait_for_lock(
-            lambda: calls.execute(database, "SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+            lambda: calls.execute(database, "SELECT 1 FROM sqlite_master LIMIT 1").fetchall(),
+            patience,
         )
     except BaseException:
         database.close()
@@ -164,9 +170,9 @@ def transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         raise
 
 
-def wait_for_lock(act: Callable[[], T]) -> T:
+def wait_for_lock(act: Callable[[], T], patience: float | None = None) -> T:
     """Do something that needs the database's lock; while another program holds it, wait."""
-    limit, told = calls.monotonic() + PATIENCE, False
+    limit, told = calls.monotonic() + (PATIENCE if patience is None else patience), False
     while True:
         try:
             return act()
@@ -200,10 +206,11 @@ def _check_files(folder: Path) -> int:
     """
     path = folder / DATABASE
     size = refuse_irregular(path, limit=LIMIT)
+    real = path.resolve()
     for end in _BESIDE:
         with suppress(FileNotFoundError):
-            refuse_irregular(_beside(path, end), limit=LIMIT, links=False)
-    _refuse_foreign_journal(_beside(path, _JOURNAL))
+            refuse_irregular(real.with_name(f"{real.name}{end}"), limit=LIMIT, links=False)
+    _refuse_foreign_journal(real.with_name(f"{real.name}{_JOURNAL}"))
     return size
 
 

@@ -51,7 +51,7 @@ class Run:
             first).
         recruitment: The auction before round one; None if there was none.
         failed: How many turns and evaluations failed.
-        complaint: The most common reason for failed turns; "" if none failed.
+        complaint: The most common reason for these failures; "" if there are none.
         faults: By kind: the injected faults and their outcomes (by task and client: see
             `mmfl.runs.faults`).
         quarantined: How many clients are in quarantine after the last round.

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from mmfl.cli.views.console import is_live, open_console
 from mmfl.errors import plural, printable
-from mmfl.objectives import METRICS
+from mmfl.objectives import METRICS, describe_merits, find_merit
 from mmfl.report import Grid, amount, make_text
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ProgressView",
     "faults_table",
+    "merits_line",
     "recruitment_line",
     "recruitment_table",
     "results_table",
@@ -42,9 +43,15 @@ class ProgressView:
         self._console = open_console(stream, quiet=quiet)
         self._live: Live | None = None
         self._turns = {task.name: 0 for task in experiment.tasks}
-        kinds = {METRICS.kind_of(task.metric) for task in experiment.resolved().tasks}
-        self._title = _title(kinds)
-        self._failures = 0
+        metrics = {task.name: task.metric for task in experiment.resolved().tasks}
+        kinds = {name: METRICS.kind_of(metric) for name, metric in metrics.items()}
+        self._title = _title(set(kinds.values()))
+        self._merits = {
+            name: find_merit(kinds[name], metric.better)
+            for name, metric in metrics.items()
+            if metric is not None
+        }
+        self._turns_failed = self._evaluations_failed = 0
         self._start = time.monotonic()
         self._after = 0
 
@@ -74,7 +81,9 @@ class ProgressView:
 
     def show(self, record: RoundRecord) -> None:
         """Show one more round."""
-        self._failures += _count_failed(record)
+        failed = [failure.turn for failure in record.failures if failure.reason != "duplicate"]
+        self._turns_failed += sum(failed)
+        self._evaluations_failed += len(failed) - sum(failed)
         for task, clients in record.clients.items():
             self._turns[task] += clients
         if self._live is not None:
@@ -85,6 +94,8 @@ class ProgressView:
     def close_with(self, run: Run) -> None:
         """Show the result, after the last round."""
         self._console.print(results_table(run))
+        if merits_line(run):
+            self._console.print(make_text(merits_line(run)), soft_wrap=True)
         if run.recruitment is not None:
             self._console.print(recruitment_line(run.recruitment), soft_wrap=True)
         if run.faults:
@@ -119,13 +130,15 @@ class ProgressView:
             metric = record.metric[task]
             row = (_share(metric), _share(record.difficulty[task]))
             turns = (str(record.clients[task]), str(self._turns[task]))
-            part = 0 if math.isnan(metric) else min(max(metric, 0), 1)
+            merit = float(self._merits[task](metric))
+            part = 0.0 if math.isnan(merit) else min(max(merit, 0.0), 1.0)
             bar = (ProgressBar(total=1, completed=part, width=24),) if wide else ()
             table.add_row(make_text(task), *row, *turns, *bar)
         gone = time.monotonic() - self._start
         left = gone / (record.round - self._after) * (self._rounds - record.round)
-        failed = f", {plural(self._failures, 'client turn')} failed" if self._failures else ""
-        head = f"round {record.round} of {self._rounds}, {gone:.0f} s, {left:.0f} s left{failed}"
+        failed = _describe_failed(self._turns_failed, self._evaluations_failed)
+        head = f"round {record.round} of {self._rounds}, {gone:.0f} s, {left:.0f} s left"
+        head += f", {failed}" if failed else ""
         return Group(Text(head), table)
 
 
@@ -139,6 +152,12 @@ def results_table(run: Run) -> Grid:
     whole = {"worst": run.worst, "mean": run.mean, "variance": run.variance}
     rows += [(name, _share(value), "", "") for name, value in whole.items()]
     return Grid.of(("task", metric, "loss", "turns"), rows)
+
+
+def merits_line(run: Run) -> str:
+    """What the table counts for metrics where lower is better; "" without any."""
+    rule = describe_merits(run.metrics)
+    return printable(f"over all tasks, {rule}") if rule else ""
 
 
 def faults_table(run: Run) -> Grid:
@@ -182,8 +201,11 @@ def troubles(run: Run) -> list[str]:
     if run.inexact:
         lines.append(f"not bit-exact: {run.inexact}")
     if run.failed:
-        failed = plural(run.failed, "client turn")
-        lines.append(f"{failed} failed; most common reason: {run.complaint}")
+        lost = run.failed  # older versions did not tell turns and evaluations apart
+        if run.verifiable:
+            lost = min(lost, sum(turns.failed for turns in run.outcomes.values()))
+        failed = _describe_failed(lost, run.failed - lost)
+        lines.append(f"{failed}; most common reason: {run.complaint}")
     if run.quarantined:
         are = "is" if run.quarantined == 1 else "are"
         clients = plural(run.quarantined, "client")
@@ -196,8 +218,15 @@ def troubles(run: Run) -> list[str]:
     return [printable(line) for line in lines]
 
 
+def _describe_failed(turns: int, evaluations: int) -> str:
+    """How many turns and evaluations failed; "" if none did."""
+    counts = {"client turn": turns, "client evaluation": evaluations}
+    words = [plural(number, what) for what, number in counts.items() if number]
+    return f"{' and '.join(words)} failed" if words else ""
+
+
 def _count_failed(record: RoundRecord) -> int:
-    """Count the failed turns; a duplicate is not a failed turn."""
+    """Count the failed turns and evaluations; a duplicate is no failure."""
     return sum(failure.reason != "duplicate" for failure in record.failures)
 
 

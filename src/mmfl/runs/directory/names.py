@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmfl.errors import StoreError
+from mmfl.errors import InputError, StoreError
 from mmfl.system import calls
 from mmfl.system.files import is_folder
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["OWN_FILE", "check_folder", "check_names", "make_absolute"]
+__all__ = ["OWN_FILE", "check_folder", "check_names", "make_absolute", "slugify"]
 
 OWN_FILE = re.compile(
     r"mmfl-run\.json|experiment\.toml|environment\.json|models/\w[\w.+-]*\.safetensors"
@@ -62,3 +63,14 @@ def check_names(folder: Path, experiment: Experiment) -> None:
                 f"task {task.name!r} cannot be used as a file name in {str(folder)!r}: "
                 f"{error.strerror}"
             ) from None
+
+
+def slugify(name: str) -> str:
+    """The name of a variant's folder; a long one ends in a hash, so that no two are the same."""
+    slug = re.sub(r"[^\w.=+-]+", "-", name).strip("-.")
+    if not slug:
+        raise InputError(f"a variant's name must have a letter or a digit, got {name!r}")
+    if len(slug.encode()) > 100:
+        start = slug.encode()[:90].decode(errors="ignore")
+        slug = f"{start}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return slug
