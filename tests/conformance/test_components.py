@@ -26,6 +26,7 @@ FAMILIES = [
 NEEDED = {
     "named": {"name": "x"},
     "csv": {"path": "x.csv"},
+    "parquet": {"path": "x.parquet"},
     "npz": {"path": "x.npz"},
     "reduced": {"name": "x", "shrink": 2, "test": 5},
     "in_memory": {"hash": "ab" * 32},

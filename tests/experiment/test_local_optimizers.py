@@ -61,7 +61,7 @@ def test_a_task_has_its_own():
         (["local.optimizer={kind='adam',betas=[0.9,1.0]}"], "betas[1] must be less than 1"),
         (["local.clip_norm=0"], "local.clip_norm must be greater than 0"),
         (["local.prox=-1"], "local.prox must be greater than or equal to 0"),
-        (["tasks.a.optimizer=adam", "kernel=batched"], "cross_entropy, sgd and float32"),
+        (["tasks.a.optimizer=adam", "kernel=batched"], "cross_entropy, sgd, float32"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_sentence(sets, said):

@@ -63,14 +63,15 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
 
     check_names(Path("runs"), experiment)
     engine = InlineEngine(experiment, data_dir)
-    population = Population.of(engine.federation, experiment.resolved())
+    experiment = experiment.resolved()
+    population = Population.of(engine.federation, experiment)
     if isinstance(experiment.engine, Local):
-        workers = experiment.engine.processes
+        workers = experiment.engine.count_workers(experiment.device)
         refuse([*worker_needs(workers), *engine.needs()], workers=workers)
     params = engine.initial()
-    resolved, lines, failures = experiment.resolved(), [], []
-    for task, trial in try_tasks(resolved, engine, params).items():
-        lines += describe_trial(resolved.task(task), trial)
+    lines, failures = [], []
+    for task, trial in try_tasks(experiment, engine, params).items():
+        lines += describe_trial(experiment.task(task), trial)
         if trial.failure:
             failures.append(
                 f"{config}: task {task!r}: one step of training failed: {trial.failure}"
@@ -79,6 +80,8 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
         complain(one_line(sentence))
     if failures:
         raise typer.Exit(2)
+    if experiment.device != "cpu":
+        lines.append(f"device {experiment.device}: whether its memory suffices is not known")
     if population.recruited is not None:
         warn_left_out(population.recruited)
         lines.append(_describe_recruited(population.recruited))

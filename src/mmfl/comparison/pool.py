@@ -96,7 +96,9 @@ def run_in_parallel(
 def _count_workers(experiment: Experiment) -> int | None:
     """How many workers the local engine has; None for any other engine."""
     settings = experiment.engine
-    return settings.processes if isinstance(settings, Local) else None
+    if not isinstance(settings, Local):
+        return None
+    return settings.count_workers(experiment.resolved().device)
 
 
 def _share(workers: int, jobs: int, number: int) -> int:

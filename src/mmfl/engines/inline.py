@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mmfl.devices import refuse_missing
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -57,6 +58,7 @@ class InlineEngine:
         table = experiment.engine_table
         with hold(self):
             if table != self._table:  # if this fails, the previous one is still served
+                refuse_missing(experiment.device)
                 arrays = self._cache.arrays(experiment)
                 self._trainer = Trainer.of(experiment, arrays)
                 self._cache.keep(experiment, arrays)
@@ -75,7 +77,7 @@ class InlineEngine:
         """What this process computes with."""
         from mmfl.train import numerics
 
-        return numerics()
+        return numerics(self._trainer.device)
 
     def needs(self) -> list[Need]:
         """What is known of the models' memory before they are built."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mmfl.config import dump, find_paths, pack
 from mmfl.data import Arrays
+from mmfl.devices import refuse_missing
 from mmfl.engines.evaluations import unpack_evaluations
 from mmfl.engines.pool import LATE, Message, Pool
 from mmfl.engines.shared_memory.arena import Arena
@@ -108,6 +109,7 @@ class LocalEngine:
             if table == self._table:
                 self._experiment = experiment
                 return
+            refuse_missing(experiment.device)
             arrays = self._cache.arrays(experiment)
             federation = simulate(experiment, arrays)
             plain = _plain(experiment)

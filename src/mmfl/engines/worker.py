@@ -47,7 +47,7 @@ from mmfl.experiment import Experiment, has_own_code, refuse_edited_code
 from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause
 from mmfl.system.user_code import describe_error, pass_on
-from mmfl.train import Trainer, numerics, settle_torch
+from mmfl.train import DeviceLostError, Trainer, numerics
 
 __all__: list[str] = []
 
@@ -73,6 +73,8 @@ class Worker:
             number, frame = request.pop("number"), b""
             try:
                 reply, frame = getattr(self, f"do_{request.pop('do')}")(**request)
+            except DeviceLostError:
+                os._exit(1)  # another process does this again, and fails only if it is to blame
             except MmflError as error:
                 reply = {"error": str(error), "trace": format_cause(error), "ours": True}
             except BaseException as error:  # user code may raise anything
@@ -121,9 +123,9 @@ class Worker:
         # do not stay, and what is frozen is never collected: so before any is built.
         gc.freeze()
         self._checks = resolved.checks
-        if not self._runs_own_code:
-            settle_torch()
         self._trainer = Trainer.of(resolved, tasks, settled=not self._runs_own_code)
+        if not self._runs_own_code:
+            self._trainer.device.settle()
         return {"ready": True}, b""
 
     def do_weights(self, manifest: Any) -> tuple[Any, bytes]:
@@ -133,7 +135,7 @@ class Worker:
 
     def do_numerics(self, task: str) -> tuple[Any, bytes]:
         """What this process computes with."""
-        return {"numerics": numerics()}, b""
+        return {"numerics": numerics(self.trainer.device)}, b""
 
     def do_weigh(self, task: str) -> tuple[Any, bytes]:
         """How large a task's model will be."""

@@ -134,6 +134,10 @@ class EngineConfig(Protocol):
         ...
 
 
+_SHARE_GPU = 4
+"""Workers that share a GPU by default: each takes some hundred MB of its memory for itself."""
+
+
 def _workers(value: Any) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value == "auto" or (whole and 1 <= value < 2**31):
@@ -156,7 +160,7 @@ class Local:
 
     Attributes:
         workers: How many, or "auto": one per core that this process may use (within a container's
-            CPU quota).
+            CPU quota), but at most 4 if they share a GPU.
         timeout: Wall-clock seconds after which a client's turn or evaluation fails, and after which
             building a model or evaluating it on the server ends the run. A worker that is not ready
             after this time (or two minutes, if that is longer) is replaced. This is a safety net:
@@ -166,16 +170,18 @@ class Local:
     workers: Workers = "auto"
     timeout: Positive | None = None
 
-    @property
-    def processes(self) -> int:
-        """How many workers there are here."""
-        return self.workers if isinstance(self.workers, int) else count_usable()
+    def count_workers(self, device: str) -> int:
+        """How many workers there are here, for an experiment on that device."""
+        if isinstance(self.workers, int):
+            return self.workers
+        return count_usable() if device == "cpu" else min(count_usable(), _SHARE_GPU)
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
         """Load the data, map it, start the workers."""
         from mmfl.engines import LocalEngine
 
-        return LocalEngine(experiment, data_dir, self.processes, self.timeout)
+        workers = self.count_workers(experiment.resolved().device)
+        return LocalEngine(experiment, data_dir, workers, self.timeout)
 
 
 @component

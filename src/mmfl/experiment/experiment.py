@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from mmfl.aggregate import AGGREGATORS, WANTS, Aggregator, Checks, Mean, wanted_by
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
 from mmfl.config import (
+    WRITE_IF_SET,
     Count,
     Natural,
     apply_set,
@@ -28,12 +29,14 @@ from mmfl.config import (
     read_toml,
     short,
 )
-from mmfl.errors import ConfigError, InputError, did_you_mean, plural, text_of
+from mmfl.devices import DeviceName, find_device
+from mmfl.errors import ConfigError, InputError, did_you_mean, text_of
 from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
 from mmfl.experiment.identity import decisive_table, engine_table, hash_table
-from mmfl.experiment.local_training import LOCAL_KEYS, LocalOverride, LocalTraining
+from mmfl.experiment.local_training import LocalOverride, LocalTraining
+from mmfl.experiment.mistakes import join_mistakes, move_into_local, name_sources
 from mmfl.experiment.parts import (
     Clients,
     Evaluate,
@@ -41,7 +44,6 @@ from mmfl.experiment.parts import (
     Task,
     count_clients,
     fits_batched,
-    gather_local_keys,
 )
 from mmfl.experiment.recruitment import RecruitmentSettings
 from mmfl.faults import Faults, Quarantine
@@ -70,6 +72,8 @@ class Experiment:
         clients: How many clients there are, and which of them are active; or just how many.
         tasks: The S tasks.
         seed: Seed of all random numbers.
+        device: Where models are trained and evaluated: "cpu", a GPU ("cuda", "cuda:1", "mps"), or
+            "auto": "cuda" or "mps" where there is one.
         precision: "float32", or "bf16" for forward and backward passes with float32 weights.
         kernel: How training is computed; "auto" is resolved when a run starts.
         score: What the difficulty f_s is: "error" (default), "loss", "relative_loss", "distance".
@@ -98,6 +102,7 @@ class Experiment:
     tasks: Annotated[tuple[Task, ...], Field(json_schema_extra={"minItems": 1})]
     seed: Natural = 0
     precision: Literal["float32", "bf16"] = "float32"
+    device: Annotated[DeviceName, WRITE_IF_SET] = "cpu"
     kernel: KernelName = "auto"
     score: Annotated[Score, SCORES] = Error()
     score_split: Literal["validation", "test"] = "validation"
@@ -146,8 +151,8 @@ class Experiment:
             if self.kernel_of(task) == "batched" and not self.fits_batched(task):
                 raise ValueError(
                     f'kernel = "batched" needs an mlp without dropout or augment, with '
-                    f'cross_entropy, sgd and float32, unlike task {task.name!r}; "fast" can train '
-                    "every task"
+                    f'cross_entropy, sgd, float32 and device = "cpu", unlike task {task.name!r}; '
+                    '"fast" can train every task'
                 )
 
     @property
@@ -250,6 +255,9 @@ class Experiment:
 
     def resolved(self) -> Experiment:
         """The experiment with every "auto" that affects the result replaced by its meaning."""
+        device = find_device(self.device)
+        if device != self.device:
+            return dataclasses.replace(self, device=device).resolved()
         common: KernelName = "fast" if self.kernel == "auto" else self.kernel
         with imports_allowed(True):  # a user's loss, imported already, names its metric
             tasks = tuple(
@@ -272,6 +280,8 @@ class Experiment:
 
     def fits_batched(self, task: Task) -> bool:
         """Whether the kernel "batched" can train a task."""
+        if self.device not in ("cpu", "auto"):
+            return False
         return fits_batched(task, self.training(task.name), self.precision)
 
     def to_toml(self) -> str:
@@ -298,11 +308,11 @@ class Experiment:
         data, mistakes = read_toml(text), []
         for assignment in sets:
             try:
-                apply_set(data, _into_local(data, assignment))
+                apply_set(data, move_into_local(data, assignment))
             except ConfigError as error:
                 mistakes.append(str(error))
         if mistakes:
-            raise _join(mistakes)
+            raise join_mistakes(mistakes)
         return cls.from_dict(data, allow_imports=allow_imports)
 
     @classmethod
@@ -317,7 +327,7 @@ class Experiment:
             in_file = error.mistakes
             if changes:
                 in_file = _find_mistakes(text, allow_imports=allow_imports)
-            raise _name_sources(error.mistakes, in_file, str(path)) from error.__cause__
+            raise name_sources(error.mistakes, in_file, str(path)) from error.__cause__
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
@@ -349,43 +359,6 @@ def _find_mistakes(text: str, *, allow_imports: bool) -> tuple[str, ...]:
     except ConfigError as error:
         return error.mistakes
     return ()
-
-
-def _name_sources(mistakes: Sequence[str], in_file: Sequence[str], path: str) -> ConfigError:
-    """One error for all mistakes, each with its source: the file, `sets`, or both.
-
-    Args:
-        mistakes: Those of the file with its changes.
-        in_file: Those of the file alone.
-        path: The file.
-    """
-    unread = [mistake for mistake in mistakes if mistake.startswith("sets: ")]
-    if unread:  # nothing was changed, so the file is as wrong as it is alone
-        return _join([*unread, *(f"{path}: {mistake}" for mistake in in_file)])
-    # What a change repairs may have hidden another mistake of the file: then both are to blame.
-    repaired = any(mistake not in mistakes for mistake in in_file)
-    new = f"{path} with sets" if repaired else "sets"
-    return _join([f"{path if one in in_file else new}: {one}" for one in mistakes])
-
-
-def _join(mistakes: Sequence[str]) -> ConfigError:
-    """The first mistake, how many more there are, and all of them as `ConfigError.mistakes`."""
-    more = f" (and {plural(len(mistakes) - 1, 'more error')})" if len(mistakes) > 1 else ""
-    return ConfigError(f"{mistakes[0]}{more}", mistakes)
-
-
-def _into_local(data: dict[str, Any], assignment: str) -> str:
-    """``tasks.NAME.lr=...`` as ``tasks.NAME.local.lr=...``, wherever the file has its own."""
-    path, equals, value = assignment.partition("=")
-    match path.split("."):
-        case ["tasks", name, key] if key in LOCAL_KEYS and isinstance(data.get("tasks"), list):
-            try:
-                tables = [gather_local_keys(t) if isinstance(t, dict) else t for t in data["tasks"]]
-            except ValueError:  # the file's mistake, which is found when its tasks are read
-                return assignment
-            data["tasks"] = tables
-            return f"tasks.{name}.local.{key}{equals}{value}"
-    return assignment
 
 
 def check_experiment(value: object) -> None:

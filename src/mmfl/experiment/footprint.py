@@ -11,7 +11,8 @@ one batch: at least what the largest layer reads and writes, and in training wha
 for their gradients. The coordinator holds all weights and, while a task is aggregated,
 the sum of its updates and its new weights; an aggregator that is not mergeable holds all updates of
 a task at once. Mapped files are not counted: they lie on disk, where `mmfl.engines.shared_memory`
-reserves their space, and updates in memory only while there is enough.
+reserves their space, and updates in memory only while there is enough. Of a GPU's memory nothing is
+known: with one, a process holds the weights twice in its own memory, and the rest is not counted.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def model_needs(
         if task not in weighed:
             continue
         size = weighed[task]
-        copies = _copies(experiment.training(task))
+        on_gpu = experiment.device != "cpu"  # how much memory that has is not known here
+        copies = 2 if on_gpu else _copies(experiment.training(task))
         what = f"task {task!r}: a model of {size.weights:,} weights"
         needs.append(Need(what, 4 * copies * size.weights, each=True))
         needs.append(Need(f"{what}, at the coordinator,", 4 * size.weights))
@@ -108,6 +110,8 @@ def model_needs(
                 f"task {task!r}: the table of {classes} x {classes} classes of kernel = 'batched'"
             )
             needs.append(Need(what, 4 * size.answers, each=True))
+        if on_gpu:
+            continue
         shards = held[held[:, column] > 0, column]
         shard = int(shards.min()) if len(shards) else 0
         needs.append(_batch(experiment, task, size, shard, len(arrays[task].y_test)))

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mmfl.config import are_equal, dump, short
+from mmfl.devices import get_device_type
 
 if TYPE_CHECKING:
     from mmfl.experiment.experiment import Experiment
@@ -35,11 +36,18 @@ __all__ = [
 ASIDE = ("engine", "checkpoints")
 """What may differ between two runs of the same experiment."""
 
+UNWRITTEN = {"device": "cpu"}
+"""What a table means that does not have one of these keys."""
+
 
 def decisive_table(experiment: Experiment, *without: str) -> dict[str, Any]:
     """All that decides an experiment's result, as a plain table."""
     aside = (*ASIDE, *without)
-    return {key: value for key, value in dump(experiment).items() if key not in aside}
+    return {
+        key: _get_decisive(key, value)
+        for key, value in dump(experiment).items()
+        if key not in aside
+    }
 
 
 def engine_table(experiment: Experiment) -> dict[str, Any]:
@@ -47,6 +55,7 @@ def engine_table(experiment: Experiment) -> dict[str, Any]:
     return {
         "seed": experiment.seed,
         "precision": experiment.precision,
+        "device": experiment.device,
         "kernel": experiment.kernel,
         "clients.count": experiment.clients.count,
         "tasks": tuple(
@@ -67,13 +76,25 @@ def hash_table(table: Mapping[str, Any]) -> str:
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """From key to its two values, where two experiments' tables differ; None = not set."""
-    old, new = _flatten(was) | _task_order(was), _flatten(now) | _task_order(now)
+    old, new = ({**UNWRITTEN, **_flatten(table), **_task_order(table)} for table in (was, now))
     keys = [*old, *(key for key in new if key not in old)]
     return {
         key: (old.get(key), new.get(key))
         for key in keys
-        if not are_equal(old.get(key), new.get(key)) and key.partition(".")[0] not in ASIDE
+        if not _are_alike(key, old.get(key), new.get(key)) and key.partition(".")[0] not in ASIDE
     }
+
+
+def _are_alike(key: str, one: Any, other: Any) -> bool:
+    return are_equal(_get_decisive(key, one), _get_decisive(key, other))
+
+
+def _get_decisive(key: str, value: Any) -> Any:
+    """What of a value decides the result: which of its GPUs a machine uses does not.
+
+    Which model of GPU that is counts as a version does: see `Engine.numerics`.
+    """
+    return get_device_type(value) if key == "device" and isinstance(value, str) else value
 
 
 def describe_change(key: str, was: Any, now: Any) -> str:

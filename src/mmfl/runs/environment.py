@@ -36,6 +36,9 @@ _NUMERICS = {
     "mkldnn": "mkldnn",
     "native_bf16": "native bfloat16",
     "settings": "settings",
+    "gpu": "GPU",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
 }
 
 _CODE = "code of "

@@ -124,6 +124,8 @@ def describe_shortage(error: BaseException) -> str | None:
     wanted = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", text)
     if isinstance(error, RuntimeError) and wanted:
         return f"out of memory: {size(int(wanted[1]))} more were requested"
+    if isinstance(error, RuntimeError) and re.search(r"(CUDA|HIP|MPS backend) out of memory", text):
+        return "the GPU is out of memory; use fewer engine.workers, or smaller batches"
     return None
 
 

@@ -1,8 +1,8 @@
 """Local training with torch: kernels, the resident network, and the trainer that workers run."""
 
+from mmfl.train.device import DeviceLostError
 from mmfl.train.numerics import numerics
-from mmfl.train.seeding import settle_torch
 from mmfl.train.trained_model import TrainedModel, build_model
 from mmfl.train.trainer import Trainer
 
-__all__ = ["TrainedModel", "Trainer", "build_model", "numerics", "settle_torch"]
+__all__ = ["DeviceLostError", "TrainedModel", "Trainer", "build_model", "numerics"]

@@ -20,6 +20,7 @@ from torch import Tensor
 from mmfl.data import Arrays, Augment, Normalize
 from mmfl.errors import DataError
 from mmfl.rng import Stream
+from mmfl.train.device import CPU, Device
 
 __all__ = ["Inputs"]
 
@@ -39,6 +40,7 @@ class Inputs:
         augment: Augment,
         *,
         channels_last: bool = True,
+        device: Device = CPU,
     ) -> None:
         if augment and data.x_train.ndim < 3:
             raise DataError("augment is for images, not for tables")
@@ -47,15 +49,21 @@ class Inputs:
             raise DataError(f"augment.crop must be below the images' {side}, got {augment.crop}")
         self._data = data
         self._augment = augment
-        self._channels_last = channels_last
+        self._channels_last = channels_last and device.home
+        self._put = device.put
+        self._home = device.home
         self._scaling: tuple[Tensor, Tensor] | None = None
         scaling = normalize.scaling(data)
         if scaling is not None:
             last = 1 if data.x_train.ndim == 3 else -1  # the channel: images of one have no axis
-            self._scaling = tuple(torch.from_numpy(part).reshape(last) for part in scaling)  # type: ignore[assignment]
+            parts = (self._put(torch.from_numpy(part).reshape(last)) for part in scaling)
+            self._scaling = tuple(parts)  # type: ignore[assignment]
 
     def train(self, rows: Ints, *, rng: Stream | None = None) -> tuple[Tensor, Tensor]:
-        """Training examples, changed at random if the task wants that and `rng` is given."""
+        """Training examples, changed at random if the task wants that and `rng` is given.
+
+        The examples are on the device, their targets on the processor.
+        """
         x = self._data.x_train[rows]
         if rng is not None and self._augment:
             x = self._augment.apply(x, rng=rng)
@@ -64,7 +72,7 @@ class Inputs:
     def batches(
         self, rows: Ints, rng: Stream, *, at_once: bool = True
     ) -> Callable[[Ints], tuple[Tensor, Tensor]]:
-        """`train` for a turn: a function of numbers of these rows.
+        """`train` for a turn: a function of numbers of these rows, with targets on the device.
 
         Args:
             rows: The client's shard.
@@ -73,16 +81,22 @@ class Inputs:
         """
         if self._augment:
             changes = rng.child("augment")
-            return lambda picked: self.train(rows[picked], rng=changes)
+            return lambda picked: self._put_targets(*self.train(rows[picked], rng=changes))
         if not at_once or len(rows) * math.prod(self._data.x_train.shape[1:]) > SMALL:
-            return lambda picked: self.train(rows[picked])
-        x, y = self._scaled(self._data.x_train[rows]), torch.from_numpy(self._data.y_train[rows])
+            return lambda picked: self._put_targets(*self.train(rows[picked]))
+        targets = torch.from_numpy(self._data.y_train[rows])
+        x, y = self._put_targets(self._scaled(self._data.x_train[rows]), targets)
 
         def pick(picked: Ints) -> tuple[Tensor, Tensor]:
             chosen = torch.from_numpy(picked)
+            if not self._home:
+                chosen = self._put(chosen)
             return self._seen(x.index_select(0, chosen)), y.index_select(0, chosen)
 
         return pick
+
+    def _put_targets(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x, y if self._home else self._put(y)
 
     def put(self, rows: Ints, out: Tensor) -> Tensor:
         """Training examples, unchanged, as flat vectors into `out`; returns the targets."""
@@ -105,12 +119,14 @@ class Inputs:
         return mean, std
 
     def test(self, rows: Ints) -> tuple[Tensor, Tensor]:
-        """Test examples."""
+        """Test examples, on the device, and their targets, on the processor."""
         x = self._scaled(self._data.x_test[rows])
         return self._seen(x), torch.from_numpy(self._data.y_test[rows])
 
     def _scaled(self, rows: npt.NDArray[Any]) -> Tensor:
         x = torch.from_numpy(rows)
+        if not self._home:
+            x = self._put(x)
         if x.dtype == torch.int64:  # tokens
             return x
         x = x.float()

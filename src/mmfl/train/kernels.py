@@ -14,6 +14,7 @@ from mmfl.experiment import Task
 from mmfl.objectives import CrossEntropy
 from mmfl.optimizers import Optimizer
 from mmfl.train.batched import Batched
+from mmfl.train.device import Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.norms import find_least_batch
 from mmfl.train.optimizers import choose_optimizer
@@ -31,6 +32,7 @@ def kernel(
     *,
     precision: str,
     optimizer: Optimizer,
+    device: Device,
 ) -> Kernel:
     """The kernel of that name for a task's network; whether it fits was checked before."""
     if name == "batched":
@@ -40,4 +42,4 @@ def kernel(
     batches = inputs.batches if fast else partial(inputs.batches, at_once=False)
     start = choose_optimizer(optimizer, fused=fast)
     least = find_least_batch(resident.module, lambda: inputs.train(np.zeros(1, np.int64))[0])
-    return OneByOne(resident, batches, task.loss.mean, precision, start, least)
+    return OneByOne(resident, batches, task.loss.mean, precision, start, device, least)

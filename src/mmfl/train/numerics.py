@@ -2,6 +2,7 @@
 
 The same network on the same data gives other bits with another version of torch, on another
 processor, and on the same one if torch is told to use other instructions (ATEN_CPU_CAPABILITY).
+With a GPU, also its model and the versions of CUDA and cuDNN count.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 
 import torch
 
+from mmfl.train.device import Device
 from mmfl.train.precision import native_bf16
 
 __all__ = ["numerics"]
@@ -21,7 +23,7 @@ _SETTINGS = (
 """Variables that choose instructions for the libraries that torch calls."""
 
 
-def numerics() -> dict[str, str]:
+def numerics(device: Device) -> dict[str, str]:
     """What this process computes with, by name."""
     settings = [f"{name}={os.environ[name]}" for name in _SETTINGS if os.environ.get(name)]
     return {
@@ -30,4 +32,5 @@ def numerics() -> dict[str, str]:
         "mkldnn": "yes" if torch.backends.mkldnn.is_available() else "no",
         "native_bf16": "yes" if native_bf16() else "no",
         "settings": " ".join(settings),
+        **device.describe(),
     }

@@ -1,9 +1,10 @@
 """What "bf16" means: operands of convolutions and matrix products in bfloat16, sums in float32.
 
-On processors with bfloat16 instructions this is torch's autocast. On others autocast falls back to
-code that is ten times slower than float32, so there the same rounding is done around float32
-products: the operands of a product, forwards and backwards, are rounded to bfloat16, at nearly the
-speed of float32. Weights, the optimiser and sums over clients stay float32 or float64 either way.
+On GPUs with CUDA and on processors with bfloat16 instructions this is torch's autocast. On other
+processors autocast falls back to code that is ten times slower than float32, so there the same
+rounding is done around float32 products: the operands of a product, forwards and backwards, are
+rounded to bfloat16, at nearly the speed of float32. Weights, the optimiser and sums over clients
+stay float32 or float64 either way.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def native_bf16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def use_precision(precision: str) -> AbstractContextManager[Any]:
-    """Within this block a network computes in that precision."""
+def use_precision(precision: str, device: str = "cpu") -> AbstractContextManager[Any]:
+    """Within this block a network on that type of device computes in that precision."""
     if precision != "bf16":
         return nullcontext()
-    if native_bf16():
-        return torch.autocast("cpu", dtype=torch.bfloat16)
+    if device == "cuda" or (device == "cpu" and native_bf16()):
+        return torch.autocast(device, dtype=torch.bfloat16)
     return Rounded()
 
 

@@ -20,10 +20,11 @@ from mmfl.config import short
 from mmfl.errors import InputError
 from mmfl.exchange import Flat, LocalWork
 from mmfl.rng import Stream
+from mmfl.train.device import CPU, Device
 from mmfl.train.optimizers import StartOptimizer, start_optimizer
 from mmfl.train.precision import use_precision
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, seed_torch
+from mmfl.train.seeding import end_fork
 from mmfl.train.sgd import Sgd
 
 __all__ = [
@@ -90,6 +91,7 @@ class OneByOne:
         loss: From a batch's outputs and targets to its mean loss.
         precision: "float32" or "bf16".
         start: What starts a turn's optimizer.
+        device: Where the network is.
         least: Examples that a step needs. A pass drops a smaller remainder.
     """
 
@@ -98,6 +100,7 @@ class OneByOne:
     loss: Mean
     precision: str
     start: StartOptimizer = Sgd
+    device: Device = CPU
     least: int = 1
     together: ClassVar[int] = 1
 
@@ -107,7 +110,7 @@ class OneByOne:
         """Each turn's change of the weights, and its report."""
         for turn in turns:
             self.resident.set(weights)
-            with seed_torch(turn.rng):
+            with self.device.seed(turn.rng):
                 report = train(
                     self.resident.module,
                     self.batches(turn.rows, turn.rng),
@@ -117,6 +120,7 @@ class OneByOne:
                     precision=self.precision,
                     rng=turn.rng,
                     start=self.start,
+                    device=self.device,
                 )
             yield self.resident.change(weights, None if out is None else out()), report
 
@@ -142,7 +146,7 @@ def batches(size: int, work: LocalWork, *, rng: Stream) -> Iterator[Ints]:
 
 def forward(model: nn.Module, x: Tensor, precision: str) -> Tensor:
     """Outputs in float32, whatever the layers compute in."""
-    with use_precision(precision):
+    with use_precision(precision, x.device.type):
         outputs: Tensor = model(x)
     if not isinstance(outputs, Tensor):
         raise InputError(f"forward must return a tensor, got {short(outputs)}")
@@ -166,6 +170,7 @@ def train(
     precision: str,
     rng: Stream,
     start: StartOptimizer = Sgd,
+    device: Device = CPU,
 ) -> TurnReport:
     """Tau steps of SGD on the client's shard, in place (Algorithm 1, lines 8-9).
 
@@ -178,19 +183,22 @@ def train(
         precision: "float32" or "bf16".
         rng: The turn's own stream.
         start: What starts the turn's optimizer.
+        device: Where the network is.
     """
     process = os.getpid()
     model.train()
     optimizer = start_optimizer(start, model.parameters(), work)
-    samples, first, last = 0, float("nan"), float("nan")
+    samples = 0
+    first: Tensor | float = float("nan")
+    last: Tensor | float = float("nan")
     for rows in batches(size, work, rng=rng):
         x, y = batch(rows)
         optimizer.zero_grad()
         mean = loss(match_shape(forward(model, x, precision), y), y)
         mean.backward()
         optimizer.step()
-        last = mean.item()
+        last = device.read(mean)
         first = first if samples else last
         samples += len(rows)
         end_fork(process)  # before the next step, in which it would fork again
-    return TurnReport(samples, first, last)
+    return TurnReport(samples, float(first), float(last))

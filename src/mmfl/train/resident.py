@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mmfl.errors import EngineError
 from mmfl.exchange import Flat, Layout
+from mmfl.train.device import CPU, Device
 from mmfl.train.layers import has_known_layers
 from mmfl.train.module_state import ModuleState
 
@@ -29,12 +30,16 @@ class Resident:
     taken back into the flat vector. `first` is a copy of the weights as the network was built.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, device: Device = CPU) -> None:
         self.module = module
         weights = find_weights(module)
+        device.move(module)
         self.layout = Layout(tuple((n, tuple(t.shape)) for n, t in weights.items()))
-        self.flat = torch.empty(self.layout.size, dtype=torch.float32)
-        self._numbers: Flat = self.flat.numpy()
+        # Numbers come and go through the processor's memory: on the processor, that of `flat`.
+        self._host = torch.empty(self.layout.size, dtype=torch.float32)
+        self._numbers: Flat = self._host.numpy()
+        self.flat = self._host if device.home else device.put(self._host)
+        self._home = device.home
         self._weights = weights
         self._views: dict[str, Tensor] = {}
         for name, tensor in weights.items():
@@ -53,11 +58,14 @@ class Resident:
                 for table in (layer._parameters, layer._buffers, layer._modules)
             ]
             self._entries = sum(map(len, self._tables))
-        self.first: Flat = self.flat.numpy().copy()
+        self._fetch()
+        self.first: Flat = self._numbers.copy()
 
     def set(self, weights: Flat) -> None:
         """Put weights in, and everything else back to its beginning."""
         np.copyto(self._numbers, weights)
+        if not self._home:
+            self.flat.copy_(self._host)
         if self._steady:
             return
         self._state.restore()
@@ -74,7 +82,12 @@ class Resident:
                 tensor = self._current(name)
                 if tensor.data_ptr() != view.data_ptr():
                     view.copy_(tensor.detach())
+        self._fetch()
         return np.subtract(self._numbers, weights, out=self._numbers if out is None else out)
+
+    def _fetch(self) -> None:
+        if not self._home:
+            self._host.copy_(self.flat)
 
     def check(self) -> None:
         """Refuse weights that `forward` has made, or whose shape it has changed."""

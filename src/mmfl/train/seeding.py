@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 import torch
 
 from mmfl.rng import Stream
 from mmfl.train.modes import set_modes_aside
-from mmfl.train.settings import USUAL, change_settings, read_settings
+from mmfl.train.settings import (
+    USUAL,
+    change_settings,
+    read_settings,
+    set_for_gpu,
+    use_gpu_settings,
+)
 
 __all__ = ["end_fork", "isolate_torch", "seed_torch", "settle_torch"]
 
@@ -24,12 +30,15 @@ _NOTHING = nullcontext()
 
 
 @contextmanager
-def isolate_torch() -> Iterator[None]:
+def isolate_torch(*, gpu: bool = False) -> Iterator[None]:
     """Nothing else uses torch; it computes on one thread, with its usual settings and no modes.
 
     What is changed in this block is put back at its end. A result must not depend on the number of
     cores, nor on whose model was in this process before, nor on what the caller has set. A process
     that was forked in the block ends with it.
+
+    Args:
+        gpu: Whether it computes on a GPU, whose results are to be the same every time, too.
     """
     process, inference = os.getpid(), torch.is_inference_mode_enabled()
     with _LOCK, torch.inference_mode(mode=False) if inference else _NOTHING:
@@ -41,7 +50,8 @@ def isolate_torch() -> Iterator[None]:
             if before != USUAL:
                 change_settings(before, USUAL)
             torch.clear_autocast_cache()  # it may hold what weights were in an earlier block
-            yield
+            with use_gpu_settings() if gpu else _NOTHING:
+                yield
         finally:
             end_fork(process)
             modes.put_back()
@@ -52,26 +62,36 @@ def isolate_torch() -> Iterator[None]:
                 change_settings(after, before)
 
 
-def settle_torch() -> None:
+def settle_torch(*, gpu: bool = False) -> None:
     """What `isolate_torch` does for a block, for good: in a process that runs only mmfl's code."""
     set_modes_aside()
     torch.set_num_threads(1)
     change_settings(read_settings(), USUAL)
+    if gpu:
+        set_for_gpu()
 
 
 @contextmanager
-def seed_torch(rng: Stream) -> Iterator[None]:
-    """Torch's own generator is set from an address (dropout, first weights)."""
+def seed_torch(rng: Stream, others: Sequence[torch.Generator] = ()) -> Iterator[None]:
+    """Torch's own generator is set from an address (dropout, first weights).
+
+    Args:
+        rng: The address.
+        others: Generators of a GPU, which are set from it, too.
+    """
     process = os.getpid()
     with _LOCK:
-        generator = torch.default_generator  # torch.manual_seed costs 1 ms for CUDA's sake
-        before = generator.get_state()
+        generators = (torch.default_generator, *others)  # torch.manual_seed takes 1 ms
+        before = [generator.get_state() for generator in generators]
         try:
-            generator.manual_seed(rng.torch_seed())
+            seed = rng.torch_seed()
+            for generator in generators:
+                generator.manual_seed(seed)
             yield
         finally:
             end_fork(process)
-            generator.set_state(before)
+            for generator, state in zip(generators, before, strict=True):
+                generator.set_state(state)
 
 
 def end_fork(process: int) -> None:

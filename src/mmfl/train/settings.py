@@ -7,14 +7,14 @@ torch lacks is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn.modules import module as torch_module
 
-__all__ = ["USUAL", "change_settings", "read_settings"]
+__all__ = ["USUAL", "change_settings", "read_settings", "set_for_gpu", "use_gpu_settings"]
 
 _SMALLEST = 5e-324
 _PRECISIONS = (("generic", "all"), *(("mkldnn", op) for op in ("matmul", "conv", "rnn")))
@@ -153,3 +153,53 @@ def change_settings(now: list[Any], wanted: list[Any]) -> None:
     for setting, old, new in zip(_SETTINGS, now, wanted, strict=True):
         if old != new:
             setting.change(new)
+
+
+def _gpu_settings() -> Iterator[_TorchSetting]:
+    """What gives a GPU the same bits every time: deterministic algorithms, chosen without a timing.
+
+    TF32 would round the operands of products to 10 bits.
+    """
+    core: Any = torch._C
+    cudnn: Any = torch.backends.cudnn
+    yield _TorchSetting(_read_deterministic, _change_deterministic, (True, False))
+    for name in ("benchmark", "deterministic"):
+        yield _TorchSetting(
+            getattr(core, f"_get_cudnn_{name}"),
+            getattr(core, f"_set_cudnn_{name}"),
+            name == "deterministic",
+        )
+    if not _PRECISION_READERS:
+        matmul: Any = torch.backends.cuda.matmul
+        yield _TorchSetting(*_accessors(matmul, "allow_tf32"), False)
+        yield _TorchSetting(*_accessors(cudnn, "allow_tf32"), False)
+        return
+    for operation in ("matmul", "conv", "rnn"):
+        read = partial(core._get_fp32_precision_getter, "cuda", operation)
+        change = partial(core._set_fp32_precision_setter, "cuda", operation)
+        yield _TorchSetting(read, change, "ieee")
+
+
+def _accessors(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
+    return partial(getattr, owner, name), partial(setattr, owner, name)
+
+
+_GPU_SETTINGS = (*_gpu_settings(),)
+
+
+@contextmanager
+def use_gpu_settings() -> Iterator[None]:
+    """Within this block a GPU gives the same bits every time."""
+    before = [setting.read() for setting in _GPU_SETTINGS]
+    try:
+        set_for_gpu()
+        yield
+    finally:
+        for setting, value in zip(_GPU_SETTINGS, before, strict=True):
+            setting.change(value)
+
+
+def set_for_gpu() -> None:
+    """From now on a GPU gives the same bits every time."""
+    for setting in _GPU_SETTINGS:
+        setting.change(setting.usual)

@@ -11,13 +11,11 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from mmfl.data import Arrays
 from mmfl.errors import EngineError, MmflError
@@ -34,8 +32,6 @@ from mmfl.exchange import (
 from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
 from mmfl.models import MODELS
 from mmfl.objectives import (
-    BinaryCrossEntropy,
-    Loss,
     find_misfit,
     find_sums_shape,
     read_sums,
@@ -45,54 +41,23 @@ from mmfl.rng import stream
 from mmfl.system import calls
 from mmfl.system.tracebacks import format_cause, format_traceback
 from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
-from mmfl.train import reference
 from mmfl.train.building import build_network
+from mmfl.train.device import CPU, Device
 from mmfl.train.inputs import Inputs
 from mmfl.train.kernels import kernel
 from mmfl.train.layers import supports_channels_last
 from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
-from mmfl.train.reference import Kernel, Turn
+from mmfl.train.reference import Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, isolate_torch, seed_torch
+from mmfl.train.seeding import end_fork, isolate_torch
 from mmfl.train.sizing import weigh
+from mmfl.train.task_setup import TaskSetup, guess_blindly
 from mmfl.train.warm_start import load_warm_start
 
 __all__ = ["Trainer"]
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class _TaskSetup:
-    """What a task is trained and evaluated with: its data, its network, its loss and metric."""
-
-    task: Task
-    data: Arrays
-    inputs: Inputs
-    resident: Resident
-    kernel: Kernel
-    metric: Callable[[Tensor, Tensor], Tensor]
-    guess: Tensor
-    sums: tuple[int, ...] | None
-
-    @property
-    def parts(self) -> tuple[object, ...]:
-        """What a turn calls that may be the user's."""
-        return self.task.model, self.task.loss, self.task.metric, self.task.augment
-
-    def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
-        return reference.match_shape(reference.forward(self.resident.module, x, precision), y)
-
-    def blind_loss(self, outputs: Tensor, y: Tensor) -> float:
-        """The loss of the guess; NaN where a model's outputs are not guesses of the targets."""
-        if self.guess.ndim > 1 and self.guess.shape[1:] != outputs.shape[1:]:
-            return float("nan")
-        try:
-            return float(self.task.loss.mean(self.guess.expand_as(outputs), y))
-        except Exception as error:  # a user's loss need not be defined for constant outputs
-            pass_on(error)
-            return float("nan")
 
 
 class Trainer:
@@ -107,7 +72,8 @@ class Trainer:
         seed: Of models' first weights, and of what evaluations draw.
         precision: In which models compute.
         batch_size: Of evaluations.
-        settled: Whether only mmfl's code runs in this process, after `settle_torch`: nothing then
+        device: Where models are trained and evaluated.
+        settled: Whether only mmfl's code runs in this process, after `Device.settle`: nothing then
             changes how torch computes, and no piece of work has to be isolated.
     """
 
@@ -122,16 +88,18 @@ class Trainer:
         seed: int,
         precision: str,
         batch_size: int,
+        device: Device = CPU,
         settled: bool = False,
     ) -> None:
         self._tasks = {task.name: task for task in tasks}
         self._kernels, self._optimizers = kernels, optimizers
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
         self._isolate: Callable[[], AbstractContextManager[None]]
-        self._isolate = nullcontext if settled else isolate_torch
+        self._isolate = nullcontext if settled else device.isolate
+        self.device = device
         self.arrays = arrays
         self.federation = federation
-        self._setups: dict[str, _TaskSetup] = {}
+        self._setups: dict[str, TaskSetup] = {}
 
     @classmethod
     def of(
@@ -147,6 +115,7 @@ class Trainer:
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
+            device=Device(experiment.device),
             settled=settled,
         )
 
@@ -154,7 +123,7 @@ class Trainer:
         """The task's first weights: Algorithm 1, line 1."""
         setup = self._setup(task)
         first = setup.resident.first.copy()
-        with isolate_torch():
+        with self.device.isolate():
             if setup.task.warm_start is not None:
                 try:
                     resident, path = setup.resident, setup.task.warm_start
@@ -207,7 +176,7 @@ class Trainer:
             yield from self._some(setup, jobs[start : start + step], weights, out)
 
     def _some(
-        self, setup: _TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
+        self, setup: TaskSetup, jobs: Sequence[Job], weights: Flat, out: Callable[[], Flat] | None
     ) -> Iterator[ClientUpdate | ClientFailure]:
         """Turns that are taken together; if they fail together, one by one."""
         start, spent, done = calls.perf_counter(), 0.0, 0
@@ -233,6 +202,7 @@ class Trainer:
                     done += 1
         except BaseException as error:  # a model may raise anything
             pass_on(error)
+            self.device.check()
             if len(jobs) == 1:
                 said = describe_error(error, *setup.parts)
                 for turn in turns:
@@ -259,11 +229,12 @@ class Trainer:
             if client is not None:
                 rows = self.federation.shard(task, client)
             assert rows is not None
-            with self._isolate(), torch.no_grad(), seed_torch(rng):
+            with self._isolate(), torch.no_grad(), self.device.seed(rng):
                 setup.resident.set(weights)
                 loss, metric, guess, tally = self._sums(setup, rows, split)
         except BaseException as error:
             pass_on(error)
+            self.device.check()
             said = describe_error(error, *setup.parts)
             if is_batch_of_one(error):
                 said += "; the last batch has one example: change evaluate.batch_size"
@@ -273,7 +244,7 @@ class Trainer:
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
     def _sums(
-        self, setup: _TaskSetup, rows: Ints, split: Split
+        self, setup: TaskSetup, rows: Ints, split: Split
     ) -> tuple[float, float, float, npt.NDArray[np.float64] | None]:
         """Loss, metric, the loss of a guess that has not looked at the example, metric's sums."""
         process, size = os.getpid(), self._batch_size
@@ -295,13 +266,13 @@ class Trainer:
             end_fork(process)  # before the next batch, in which it would fork again
         return loss, metric if tally is None else math.nan, guess, tally
 
-    def _setup(self, name: str) -> _TaskSetup:
+    def _setup(self, name: str) -> TaskSetup:
         if name not in self._setups:
-            with isolate_torch():
+            with self.device.isolate():
                 self._setups[name] = self._build(name)
         return self._setups[name]
 
-    def _build(self, name: str) -> _TaskSetup:
+    def _build(self, name: str) -> TaskSetup:
         data, task = self.arrays[name], self._tasks[name]
         misfit = find_misfit(task.loss, data)
         if misfit is not None:
@@ -311,10 +282,12 @@ class Trainer:
             with isolate_torch():
                 module = build_network(task, data, stream(self._seed, "initial", name))
             last = supports_channels_last(module)
-            resident = Resident(module)
+            resident = Resident(module, self.device)
         try:
             with guard_part("normalization", task.normalize):
-                inputs = Inputs(data, task.normalize, task.augment, channels_last=last)
+                inputs = Inputs(
+                    data, task.normalize, task.augment, channels_last=last, device=self.device
+                )
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)
                 sums = find_sums_shape(task.metric, data)
@@ -323,12 +296,19 @@ class Trainer:
         optimizer, precision = self._optimizers[name], self._precision
         with _guard(name, "its optimizer cannot be used", optimizer):
             try_optimizer(optimizer, module.parameters())
-        computes = self._kernels[name]
-        made = kernel(computes, task, resident, inputs, precision=precision, optimizer=optimizer)
-        guess = _guess(data, task.loss)
-        return _TaskSetup(task, data, inputs, resident, made, metric, guess, sums)
+        made = kernel(
+            self._kernels[name],
+            task,
+            resident,
+            inputs,
+            precision=precision,
+            optimizer=optimizer,
+            device=self.device,
+        )
+        guess = guess_blindly(data, task.loss)
+        return TaskSetup(task, data, inputs, resident, made, metric, guess, sums, self.device)
 
-    def _refuse_tokens(self, setup: _TaskSetup) -> None:
+    def _refuse_tokens(self, setup: TaskSetup) -> None:
         """Refuse whole numbers as examples of a built-in model that cannot embed them."""
         model, data = setup.task.model, setup.data
         if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
@@ -343,14 +323,14 @@ class Trainer:
             "can take; give them as float32 or as bytes"
         )
 
-    def _try_out(self, setup: _TaskSetup) -> None:
+    def _try_out(self, setup: TaskSetup) -> None:
         """One small batch forward, so that a model that does not fit is found before training."""
         name, data = setup.task.name, setup.data
         self._refuse_tokens(setup)
         setup.resident.module.eval()
         rows = np.arange(min(2, len(data.y_train)))
         model, loss = setup.task.model, setup.task.loss
-        with isolate_torch(), torch.no_grad(), seed_torch(stream(0, "try")):
+        with self.device.isolate(), torch.no_grad(), self.device.seed(stream(0, "try")):
             with _guard(name, "its examples cannot be prepared", model):  # by a user's `Augment`
                 x, y = setup.inputs.train(rows, rng=stream(0, "try"))
             with _guard(name, "its model does not run", model):
@@ -369,9 +349,9 @@ class Trainer:
             )
         with (
             _guard(name, "its loss or metric fails", loss),
-            isolate_torch(),
+            self.device.isolate(),
             torch.no_grad(),
-            seed_torch(stream(0, "try")),
+            self.device.seed(stream(0, "try")),
         ):
             self._sums(setup, rows, "train")
 
@@ -379,10 +359,3 @@ class Trainer:
 def _guard(task: str, failed: str, part: object) -> Guard:
     """A guard for what a task's parts do: whatever they raise is an error of that task."""
     return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True)
-
-
-def _guess(data: Arrays, loss: Loss) -> Tensor:
-    """What a model says that has not looked: all answers alike, or the mean training target."""
-    if data.classes is not None or isinstance(loss, BinaryCrossEntropy):
-        return torch.zeros(())
-    return torch.from_numpy(data.y_train.mean(axis=0, dtype=np.float64, keepdims=True)).float()
