@@ -32,6 +32,7 @@ from mmfl.data.folders import (
     wanted_folder,
     what_is_wrong,
 )
+from mmfl.data.image_folder import ImageFolder
 from mmfl.data.in_memory import InMemory
 from mmfl.data.npy import Header, members, read_header, read_member
 from mmfl.data.reduced import Reduced
@@ -235,6 +236,7 @@ DATASETS = Family(
     name="data set",
     table={
         "csv": CsvFile,
+        "image_folder": ImageFolder,
         "in_memory": InMemory,
         "named": Named,
         "npz": Npz,

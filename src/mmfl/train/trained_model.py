@@ -23,12 +23,12 @@ from mmfl.experiment import ModelDescription
 from mmfl.models import Model
 from mmfl.rng import stream
 from mmfl.system.user_code import Guard, pass_on
-from mmfl.train.building import complete_layers
+from mmfl.train.building import make_network
 from mmfl.train.inputs import Inputs
 from mmfl.train.layers import supports_channels_last
 from mmfl.train.reference import forward, match_shape
 from mmfl.train.resident import find_weights
-from mmfl.train.seeding import isolate_torch, seed_torch
+from mmfl.train.seeding import isolate_torch
 
 __all__ = ["TrainedModel", "build_model"]
 
@@ -155,8 +155,12 @@ class TrainedModel(nn.Module):
 
     def _inputs(self, rows: Anything) -> Inputs:
         """These rows, as an evaluation would see them."""
-        data, last = _pretend(rows, self.description), supports_channels_last(self.network)
-        return Inputs(data, _Known(self.description), Augment(), channels_last=last)
+        about = self.description
+        kind = np.float32 if about.classes is None else np.int64
+        y = np.broadcast_to(np.zeros((), kind), (len(rows), *about.target))  # means nothing
+        data = Arrays(rows, y, rows, y, about.classes)
+        last = supports_channels_last(self.network)
+        return Inputs(data, _Known(about), Augment(), channels_last=last)
 
     def _read(self, x: Any) -> Anything:
         """Examples as an array of the shape and the type that the training data had."""
@@ -182,13 +186,6 @@ class _Known:
         return self.about.scaling
 
 
-def _pretend(rows: Anything, about: ModelDescription) -> Arrays:
-    """A data set of these examples, with targets that mean nothing."""
-    kind = np.float32 if about.classes is None else np.int64
-    y = np.broadcast_to(np.zeros((), kind), (len(rows), *about.target))
-    return Arrays(rows, y, rows, y, about.classes)
-
-
 def build_model(model: Model, description: ModelDescription, weights: Weights) -> TrainedModel:
     """The network with these weights; `StoreError` if they are not its own.
 
@@ -201,12 +198,9 @@ def build_model(model: Model, description: ModelDescription, weights: Weights) -
     with (
         Guard(f"task {name!r}: its model cannot be built", part=model, always=True, wraps=True),
         isolate_torch(),
-        seed_torch(stream(0, "build", name)),
     ):
-        built = model.build(description.model_shape, description.outputs)
-        network = _copy(built)
-        rows = np.zeros((2, *description.example), description.dtype)
-        complete_layers(network, _Known(description), _pretend(rows, description))
+        shape, outputs = description.model_shape, description.outputs
+        network = _copy(make_network(model, shape, outputs, stream(0, "build", name)))
         state = network.state_dict(keep_vars=True)
         own: dict[str, Tensor] = {k: v for k, v in state.items() if isinstance(v, Tensor)}
         needed = find_weights(network)

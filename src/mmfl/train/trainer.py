@@ -280,7 +280,8 @@ class Trainer:
         assert task.metric is not None  # the experiment is resolved
         with _guard(name, "its model cannot be built", task.model):
             with isolate_torch():
-                module = build_network(task, data, stream(self._seed, "initial", name))
+                rng = stream(self._seed, "initial", name)
+                module = build_network(task.model, data.shape, data.outputs, rng)
             last = supports_channels_last(module)
             resident = Resident(module, self.device)
         try:
