@@ -204,7 +204,7 @@ class Trainer:
             pass_on(error)
             self.device.check()
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts)
+                said = describe_error(error, *setup.parts) + self.device.hint(error)
                 for turn in turns:
                     said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
                 trace = format_traceback(error)
