@@ -70,22 +70,11 @@ def test_every_kind_has_its_line_in_the_documentation():
         *(AGGREGATORS, ALLOCATORS, ENGINES, LOSSES, METRICS, MODELS, NORMALIZATIONS, OPTIMIZERS),
         *(BIDS, MECHANISMS, MISBEHAVIOURS, PARTITIONS, SCORES, SPEEDS),
     )
-    kinds = [kind for family in families for kind in family.table] + [
-        "csv",
-        "npz",
-        "reduced",
-        "synthetic",
-    ]
+    files = {"csv", "image_folder", "npz", "parquet"}
+    kinds = [kind for family in families for kind in family.table]
+    kinds += [*files, "reduced", "synthetic"]
     assert [kind for kind in kinds if f"`{kind}`" not in text] == []
-    assert set(DATASETS.table) == {
-        "csv",
-        "in_memory",
-        "named",
-        "npz",
-        "parquet",
-        "reduced",
-        "synthetic",
-    }
+    assert set(DATASETS.table) == files | {"in_memory", "named", "reduced", "synthetic"}
 
 
 @pytest.mark.parametrize("line", ["1", "2", "3", "4-5", "6-11", "12-13", "14"])

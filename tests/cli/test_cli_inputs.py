@@ -24,6 +24,8 @@ NAMED = {
     "warm start": (DATA, f'{DATA}\nwarm_start = "FILE"'),
     "partition": (DATA, f'{DATA}\npartition = {{ kind = "mine:Split", path = "FILE" }}'),
     "npz": (DATA, 'dataset = { kind = "npz", path = "FILE" }'),
+    "csv": (DATA, 'dataset = { kind = "csv", path = "FILE" }'),
+    "test split": (DATA, 'dataset = { kind = "parquet", path = "x", test = "FILE" }'),
     "named": (DATA, 'dataset = "mine"'),
     "reduced": (DATA, 'dataset = { kind = "reduced", name = "mine", train = 9 }'),
     "module": (DATA, f'{DATA}\nmodel = {{ kind = "mine:Model" }}'),
@@ -67,9 +69,10 @@ def everything() -> dict[Path, bytes]:
 @pytest.mark.parametrize("named", NAMED)
 def test_a_figure_never_replaces_what_the_experiment_names(call, command, named):
     pytest.importorskip("matplotlib")
-    file = "data/b.png" if named == "npz" else "b.png"
+    inside = named in ("csv", "npz", "test split")
+    file = "data/b.png" if inside else "b.png"
     write(named, file)
-    if named == "npz":
+    if inside:
         Path("e.toml").write_text(Path("e.toml").read_text().replace("data/b.png", "b.png"))
     if named in ("named", "reduced"):
         Path("data/mine.npz").symlink_to("../b.png")
@@ -82,6 +85,20 @@ def test_a_figure_never_replaces_what_the_experiment_names(call, command, named)
     assert (code, out) == (2, "")
     assert err == f"mmfl: --figure: {file!r} is the input; name another file\n"
     assert everything() == before
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_a_figure_is_never_written_into_a_folder_of_images(call, command):
+    pytest.importorskip("matplotlib")
+    new = 'dataset = { kind = "image_folder", path = "photos" }'
+    Path("e.toml").write_text(LEAST_INLINE.replace(DATA, new))
+    Path("photos/cat").mkdir(parents=True)
+    words = ("--figure", "photos/cat/1.png", "--force")
+    code, out, err = call(command[0], "e.toml", *command[1:], *words)
+    assert (code, out) == (2, "")
+    said = "'photos/cat/1.png' is in the input 'photos'; name another folder"
+    assert err == f"mmfl: --figure: {said}\n"
+    assert not list(Path("photos/cat").iterdir())
 
 
 def test_the_tables_of_a_comparison_never_replace_what_a_variant_names(call):

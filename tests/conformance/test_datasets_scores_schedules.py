@@ -20,7 +20,15 @@ def arrays(request, tmp_path):
     (tmp_path / "x.csv").write_text("a,y\n" + "".join(f"{k},{k % 3}\n" for k in range(20)))
     name = {"name": "x"}
     kept = keep_data((x, y, x[:5], y[:5]), "data")
+    if request.param == "image_folder":
+        picture = pytest.importorskip("PIL.Image")
+        for number, pixels in enumerate([*x, *x[:5]]):
+            split = "train" if number < 20 else "test"
+            file = tmp_path / f"images/{split}/{number % 3}/{number}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            picture.fromarray(pixels).save(file)
     needed = {
+        "image_folder": {"path": "images", "size": [2, 2]},
         "csv": {"path": "x.csv", "test": "x.csv"},
         "in_memory": {"hash": kept.hash},
         "named": name,

@@ -33,6 +33,7 @@ from mmfl.runs import clear_unfinished
 from mmfl.system import calls
 from mmfl.system.child import Child, Message, end
 from mmfl.system.memory import refuse
+from mmfl.system.tracebacks import make_cause
 
 __all__ = ["Jobs", "choose_jobs", "order_runs", "run_in_parallel"]
 
@@ -136,7 +137,9 @@ def _read_event(run: PlannedRun, message: Message) -> Event:
     """What happened to a run, as its process reports it."""
     if "error" in message:
         return Failed(_error(run, message))
-    return None if "over" in message else Step(message["round"], message["metric"])
+    return (
+        None if "over" in message else Step(message["round"], message["metric"], message["traces"])
+    )
 
 
 def _error(run: PlannedRun, message: Message) -> MmflError | RuntimeError:
@@ -144,6 +147,7 @@ def _error(run: PlannedRun, message: Message) -> MmflError | RuntimeError:
     sentence = f"{run.name}: {message['error']}"
     if "kind" in message:
         made: MmflError = getattr(errors, message["kind"])(sentence)
+        made.__cause__ = make_cause(message.get("trace", ""))
         return made
     error = RuntimeError(errors.one_line(sentence))
     error.add_note(f"In the process that did the run:\n{message['trace']}")

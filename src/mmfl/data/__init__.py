@@ -12,6 +12,7 @@ from mmfl.data.datasets import (
     Synthetic,
 )
 from mmfl.data.folders import data_folder, default_folder, wanted_folder
+from mmfl.data.image_folder import ImageFolder
 from mmfl.data.in_memory import InMemory, keep_data
 from mmfl.data.partition import (
     PARTITIONS,
@@ -51,6 +52,7 @@ __all__ = [
     "FromFunction",
     "HalfClasses",
     "Iid",
+    "ImageFolder",
     "InMemory",
     "Named",
     "Normalize",

@@ -32,6 +32,7 @@ from mmfl.data.folders import (
     wanted_folder,
     what_is_wrong,
 )
+from mmfl.data.image_folder import ImageFolder
 from mmfl.data.in_memory import InMemory
 from mmfl.data.npy import Header, members, read_header, read_member
 from mmfl.data.reduced import Reduced
@@ -217,7 +218,7 @@ class FromFunction:
     def load(self, data_dir: Path | None) -> Arrays:
         """Call it."""
         found = self.function()
-        where = f"data set {self.function.path!r}"
+        where = f"data set {self.function.name!r}"
         if isinstance(found, Arrays):
             own = {name: getattr(found, name) for name in (*PARTS, "classes", "groups")}
             found = {name: value for name, value in own.items() if value is not None}
@@ -235,6 +236,7 @@ DATASETS = Family(
     name="data set",
     table={
         "csv": CsvFile,
+        "image_folder": ImageFolder,
         "in_memory": InMemory,
         "named": Named,
         "npz": Npz,

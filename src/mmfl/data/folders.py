@@ -68,14 +68,22 @@ def _expand_home(folder: str | Path) -> Path:
         ) from None
 
 
-def find_input(name: str, data_dir: Path | None) -> Path:
-    """The file that a data set names: in the data folder if there is one, else as from here.
+def find_input(name: str, data_dir: Path | None, *, folder: bool = False) -> Path:
+    """The file or folder that a data set names: in the data folder if there is one.
 
     What is neither a file nor a folder, such as a pipe, is left to the one who opens it.
+
+    Args:
+        name: Its path.
+        data_dir: The data folder; None = what MMFL_DATA says, or else where mmfl runs.
+        folder: Whether it must be a folder.
     """
     path = (data_folder(data_dir) or Path()) / name
-    if is_folder_here(path) or not _exists(path):
-        raise DataError(f"data set {str(path)!r} {what_is_wrong(path)}{looked_in(path)}")
+    if is_folder_here(path) != folder or not _exists(path):
+        wrong = what_is_wrong(path)
+        if wrong != "does not exist":
+            wrong += f", not a {'folder' if folder else 'file'}"
+        raise DataError(f"data set {str(path)!r} {wrong}{looked_in(path)}")
     return path
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import short
-from mmfl.data.pictures import read_pixels, stack
+from mmfl.data.pictures import match_channels, read_pixels, stack
 from mmfl.data.tables import Advice, Column, Encoder, Roles, Table, number_clients, read_arrow
 from mmfl.errors import DataError, MmflError
 from mmfl.system.user_code import describe_error, pass_on
@@ -99,8 +99,8 @@ def _read(splits: Mapping[str, Any], roles: Roles, where: str, notes: list[str])
             _read_whole(split, whole[0], f"{table.where}: column {short(whole[0])}")
             for split, table in zip(splits.values(), tables, strict=True)
         ]
-        if xs[0].dtype == np.uint8 and len({x.ndim for x in xs}) > 1:
-            xs = [x if x.ndim == 4 else np.repeat(x[..., None], 3, axis=3) for x in xs]
+        if len(xs) == 2 and tables[0].columns[whole[0]].kind == "images":
+            xs = match_channels(xs[0], xs[1])
     else:
         xs = encoder.encode_features(tables, names)
     parts |= dict(zip(("x_train", "x_test"), xs, strict=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from mmfl.data import CsvFile, Named, Npz, ParquetFile, Reduced
+from mmfl.data import CsvFile, ImageFolder, Named, Npz, ParquetFile, Reduced
 from mmfl.errors import DataError
 from mmfl.experiment.experiment import Experiment
 from mmfl.experiment.own_code import find_own_code
@@ -32,6 +32,6 @@ def find_inputs(experiment: Experiment, data_dir: str | Path | None = None) -> l
         with suppress(DataError):  # without a home there is no data folder, and no such file
             if isinstance(task.dataset, Named | Npz | Reduced):
                 found.append(task.dataset.find_file(data_dir))
-            elif isinstance(task.dataset, CsvFile | ParquetFile):
+            elif isinstance(task.dataset, CsvFile | ImageFolder | ParquetFile):
                 found += task.dataset.find_files(data_dir)
     return [*found, *find_own_code(experiment)]

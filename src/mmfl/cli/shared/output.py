@@ -69,7 +69,7 @@ def check_figure(
 def check_out_folder(folder: Path, names: Iterable[str], *, inputs: Collection[Path]) -> None:
     """Refuse a folder in which files of these names would overwrite an input."""
     for path in (folder / name for name in names):
-        if any(_same(path, given) for given in inputs):
+        if any(_same(path, given) or _is_inside(path, given) for given in inputs):
             raise InputError(f"{str(path)!r} is the input; choose another folder")
 
 
@@ -89,6 +89,10 @@ def _refuse_inputs(path: Path, inputs: Iterable[Path], option: str) -> None:
     for given in inputs:
         if _same(path, given):
             raise InputError(f"{option}: {str(path)!r} is the input; name another file")
+        if _is_inside(path, given):
+            raise InputError(
+                f"{option}: {str(path)!r} is in the input {str(given)!r}; name another folder"
+            )
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -97,5 +101,14 @@ def _same(one: Path, other: Path) -> bool:
         if os.path.realpath(one) == os.path.realpath(other):
             return True
         return os.path.samestat(calls.status(one), calls.status(other))
+    except (OSError, ValueError):
+        return False
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a path leads into a folder, such as one of images."""
+    try:
+        inner, outer = os.path.realpath(path), os.path.realpath(folder)
+        return os.path.isdir(outer) and os.path.commonpath([inner, outer]) == outer
     except (OSError, ValueError):
         return False
