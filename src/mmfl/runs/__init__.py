@@ -18,6 +18,7 @@ from mmfl.runs.environment import (
 )
 from mmfl.runs.events import Event, read_events
 from mmfl.runs.failures import TaskTurns, turns_by_task
+from mmfl.runs.models import load_model
 from mmfl.runs.overview import STATES, Overview, is_run, read_overview
 from mmfl.runs.profiling import Profile, profile, timed_rounds
 from mmfl.runs.removal import check_removable, remove_run
@@ -57,6 +58,7 @@ __all__ = [
     "is_owned",
     "is_run",
     "is_unsigned",
+    "load_model",
     "made_with",
     "no_nan",
     "order_variants",
