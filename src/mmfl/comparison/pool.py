@@ -27,6 +27,7 @@ from typing import Literal, Self
 from mmfl import errors
 from mmfl.comparison.planned import Event, Failed, PlannedRun, Step, firsts
 from mmfl.config import dump, find_script_part, short
+from mmfl.data import InMemory
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
 from mmfl.experiment import Experiment, Local, hash_own_code, job_needs
 from mmfl.runs import clear_unfinished
@@ -126,6 +127,9 @@ def _find_obstacle(experiment: Experiment) -> str | None:
     lost = find_script_part(dump(experiment))
     if lost:
         return f"{lost!r} exists only in this program; other processes cannot import it"
+    kept = next((t.name for t in experiment.tasks if isinstance(t.dataset, InMemory)), None)
+    if kept is not None:
+        return f"the data of task {kept!r} exists only in this program"
     try:
         again = Experiment.from_toml(text, allow_imports=True).to_toml()
     except ConfigError as error:
