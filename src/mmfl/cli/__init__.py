@@ -15,6 +15,7 @@ from mmfl.cli import (
     check,
     compare,
     data,
+    export,
     plan,
     profile,
     reproduce,
@@ -65,6 +66,7 @@ app.command("schema")(check.schema)
 app.command("list", cls=PlainCommand)(listing.list_)
 app.command("status", cls=PlainCommand)(status.status)
 app.command("verify", cls=PlainCommand)(verify.verify)
+app.command("export", cls=PlainCommand)(export.export)
 app.command("profile", cls=ExperimentCommand)(profile.profile)
 app.add_typer(auction.app, name="auction")
 app.add_typer(data.app, name="data")
