@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import short
+from mmfl.data.names import ClassNames, Feature, find_class_names, read_features
 from mmfl.errors import DataError, did_you_mean
 from mmfl.exchange import Shape
 from mmfl.system.user_code import pass_on
@@ -35,6 +36,8 @@ class Arrays:
         classes: How many classes there are; None for real targets.
         groups: (N) int64: to which group (a person, a hospital) each training example belongs; the
             partition `by_group` makes each group a client. None = there are none.
+        class_names: What the classes are called; None = nothing.
+        features: The columns of the table that the examples are the rows of; None = not known.
     """
 
     x_train: npt.NDArray[Any]
@@ -43,6 +46,8 @@ class Arrays:
     y_test: npt.NDArray[Any]
     classes: int | None
     groups: Ints | None = None
+    class_names: ClassNames | None = None
+    features: tuple[Feature, ...] | None = None
 
     @property
     def shape(self) -> Shape:
@@ -88,11 +93,12 @@ class Arrays:
         Args:
             where: What the data is called in messages.
             parts: x_train, y_train, x_test, y_test; optionally `classes` (their number, their
-                names, or a word with a letter for each) and `groups`. Instead of x_train and
-                y_train, `clients`: a list of one pair (x, y) per client.
+                names, or a word with a letter for each), `groups` and `features` (a name for each,
+                or a name and the values that became columns). Instead of x_train and y_train,
+                `clients`: a list of one pair (x, y) per client.
         """
         parts = _join_clients(where, parts)
-        known = (*PARTS, "classes", "groups")
+        known = (*PARTS, "classes", "groups", "features")
         for name in parts:
             if name not in known:
                 hint = did_you_mean(str(name), (*known, "clients"))
@@ -129,6 +135,8 @@ class Arrays:
             np.ascontiguousarray(y_test, target),
             classes,
             _groups(where, parts.get("groups"), len(x_train)),
+            None if real else find_class_names(parts.get("classes")),
+            read_features(where, parts.get("features"), x_train.shape[1:]),
         )
 
 

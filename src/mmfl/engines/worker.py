@@ -113,7 +113,8 @@ class Worker:
         tasks = {}
         for task, parts in arrays.items():
             classes = parts.pop("classes")
-            tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
+            found: dict[str, Any] = {part: mapped[key] for part, key in parts.items()}
+            tasks[task] = Arrays(**found, classes=classes)
         self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
         resolved = Experiment.from_dict(experiment, allow_imports=True)
