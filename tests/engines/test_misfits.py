@@ -119,7 +119,11 @@ CASES = {
     "metric number": ("tasks.a.metric=own_code:Number", "got a float, not", "def compute"),
     "data": ("tasks.a.dataset=own_code:data", "must return x_train, y_train", "def data"),
     "ragged data": ("tasks.a.dataset=own_code:ragged", "data set 'own_code:ragged'", "def ragged"),
-    "partition": ("tasks.a.partition=own_code:by_hand", "must return one client number", "def by_hand"),
+    "partition": (
+        "tasks.a.partition=own_code:by_hand",
+        "must return one client number",
+        "def by_hand",
+    ),
     "allocator": ("allocator.kind=own_code:Assigns", "broke a rule", "class Assigns"),
 }
 
