@@ -16,8 +16,10 @@ from mmfl.cli import (
     compare,
     data,
     export,
+    log,
     plan,
     profile,
+    remove,
     reproduce,
     run,
     status,
@@ -64,6 +66,8 @@ app.command("reproduce", cls=DebugCommand)(reproduce.reproduce)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("list", cls=PlainCommand)(listing.list_)
+app.command("log", cls=PlainCommand)(log.log)
+app.command("remove", cls=PlainCommand)(remove.remove)
 app.command("status", cls=PlainCommand)(status.status)
 app.command("verify", cls=PlainCommand)(verify.verify)
 app.command("export", cls=PlainCommand)(export.export)
