@@ -112,8 +112,12 @@ class Worker:
         mapped = attach(self._files["data"], data)
         tasks = {}
         for task, parts in arrays.items():
-            classes = parts.pop("classes")
-            tasks[task] = Arrays(**{p: mapped[key] for p, key in parts.items()}, classes=classes)
+            classes, names = parts.pop("classes"), parts.pop("group_names")
+            tasks[task] = Arrays(
+                **{part: mapped[key] for part, key in parts.items()},
+                classes=classes,
+                group_names=names and tuple(names),
+            )
         self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
         resolved = Experiment.from_dict(experiment, allow_imports=True)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.data.client_names import sort_names
+
 __all__ = ["Column", "Table", "is_number", "parse_number"]
 
 Anything = npt.NDArray[Any]
@@ -71,10 +73,10 @@ class Column:
             return replace(self, values=places, words=tuple(names))
         used, places = np.unique(self.values, return_inverse=True)
         names = [self.words[place] for place in used.tolist()]
-        key = int if names and all(map(_WHOLE.fullmatch, names)) else str
-        order = sorted(range(len(names)), key=lambda place: (key(names[place]), names[place]))
-        rank = np.argsort(np.array(order, np.int64))
-        return replace(self, values=rank[places], words=tuple(names[place] for place in order))
+        ordered = sort_names(names)
+        rank = {name: place for place, name in enumerate(ordered)}
+        ranks = np.array([rank[name] for name in names], np.int64)
+        return replace(self, values=ranks[places], words=ordered)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,45 @@
+"""Clients that go by name, such as hospitals: the same name is the same client in every task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from mmfl.data.arrays import Arrays
+
+__all__ = ["match_clients", "sort_names"]
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def sort_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in order: by number if all are whole numbers, else as text."""
+    known = set(names)
+    if all(map(_WHOLE.fullmatch, known)):
+        return tuple(sorted(known, key=lambda name: (int(name), name)))
+    return tuple(sorted(known))
+
+
+def match_clients(arrays: Mapping[str, Arrays]) -> tuple[dict[str, Arrays], bool]:
+    """Data sets in which a name has the same number, and whether the names differed.
+
+    Data sets whose groups have no names are left as they are.
+
+    Args:
+        arrays: By task.
+    """
+    named = {task: data.group_names for task, data in arrays.items() if data.group_names}
+    if len(set(named.values())) < 2:
+        return dict(arrays), False
+    names = sort_names(name for some in named.values() for name in some)
+    places = {name: place for place, name in enumerate(names)}
+    made = dict(arrays)
+    for task, some in named.items():
+        numbers = np.array([places[name] for name in some], np.int64)
+        data = arrays[task]
+        assert data.groups is not None
+        made[task] = replace(data, groups=numbers[data.groups], group_names=names)
+    return made, True
