@@ -326,7 +326,7 @@ def _complaints(case: Case, ended: Ended) -> Iterator[str]:
     foreign = [line for line in lines if not line.startswith("mmfl: ")]
     said = [line for line in lines if not line.startswith("mmfl: warning: ")]
     quiet = ended.code == CLOSED and case.surroundings.descriptors.get("1") == "pipe"
-    several = ended.code == 1 and case.command == "compare"
+    several = ended.code in (1, 3) and case.command == "compare"
     if foreign:
         yield f"not a sentence of ours: {foreign[0][:300]}"
     elif ended.code and not quiet:

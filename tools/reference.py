@@ -150,7 +150,7 @@ def _type(rule: Schema, known: Schema) -> str:
     if "enum" in rule:
         return " or ".join(f"`{json.dumps(value)}`" for value in rule["enum"])
     if "const" in rule:
-        return f'`"{rule["const"]}"`'
+        return f"`{json.dumps(rule['const'])}`"
     if "anyOf" in rule:
         words = [_type(choice, known) for choice in rule["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(words))
@@ -161,7 +161,9 @@ def _type(rule: Schema, known: Schema) -> str:
         return f"list of {len(rule['prefixItems'])}: {', '.join(kinds)}"
     if rule.get("type") == "array":
         items = _type(rule.get("items", {}), known)
-        return "tables" if items == "table" else f"list of: {items}"
+        least, most = rule.get("minItems"), rule.get("maxItems")
+        count = f" {most}" if most is not None and least == most else ""
+        return "tables" if items == "table" else f"list of{count}: {items}"
     names = {"integer": "integer", "number": "number", "boolean": "boolean", "string": "string"}
     name = names.get(rule.get("type", ""), "anything")
     return " ".join([name, *_limits(rule)])

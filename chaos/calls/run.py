@@ -130,7 +130,7 @@ def _complaints(scenario: Scenario, outcome: Outcome, how: str) -> Iterator[str]
         yield f"traceback: {outcome.err.strip().splitlines()[-1]}"
         return
     said = [line for line in outcome.err.splitlines() if not line.startswith("mmfl: warning: ")]
-    allowed = (0, 1, 2) if scenario.compares else (0, 2)
+    allowed = (0, 1, 2, 3) if scenario.compares else (0, 2)
     if outcome.code not in allowed:
         yield f"exit code {outcome.code} ({outcome.err.strip()[-300:]})"
     elif outcome.code == 0 and said:

@@ -229,7 +229,7 @@ def test_a_model_that_raises_costs_turns_not_the_run(call, config):
     code, out, err = call(
         "run", config, "--allow-imports", "--set", "tasks.dense.model.kind=oddmodels:Raises"
     )
-    assert code == 1
+    assert code == 3
     reason = "client turns failed; most common reason: raised: ValueError: not today"
     never = "task 'dense' never trained: all 7 turns failed; most common reason: raised: "
     assert one_sentence(err).startswith(f"mmfl: {never}ValueError: not today")
@@ -245,7 +245,7 @@ def test_what_a_client_said_is_shown_as_it_is(call, config, tmp_path):
     (tmp_path / "loud.py").write_text(LOUD.replace("SAID", repr(said)))
     loud = ("--allow-imports", "--set", "tasks.dense.model.kind=loud:Loud", "--set", "rounds=1")
     code, out, err = call("run", config, *loud)
-    assert code == 1
+    assert code == 3
     where = f"loud.py, line 13, in Net.forward: raise ValueError({said!r})"
     assert one_sentence(err).endswith(f"raised: ValueError: {said} ({where})")
     assert f"raised: ValueError: {said} ({where})\n" in out
@@ -259,7 +259,7 @@ def test_modules_beside_the_experiment_are_found_when_imports_are_allowed(config
          "--set", "tasks.dense.model.kind=oddmodels:Raises", "--set", "engine.kind=local"],
         cwd=tmp_path / "sub", capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "not today" in one_sentence(done.stderr)
 
 

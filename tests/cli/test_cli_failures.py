@@ -59,19 +59,20 @@ def texts(out: str) -> tuple[str, str, dict]:
 def test_a_variant_whose_task_never_trained_is_marked_in_every_table(call, config):
     vary = ("--vary", "tasks.a.model=mlp,{kind='raising:Raises'}", "--seeds", "0-1")
     code, out, err = call("compare", config, *vary, "--out", "here", "--allow-imports")
-    assert code == 1
+    assert code == 3
     name = "raising:Raises"
     assert err.startswith(f"mmfl: {name}: {NEVER}")
     assert err.count("\n") == 1
     shown, text, found = texts(out)
+    good, bad = found["variants"]
     for table in (shown, text):
+        assert f" {bad['failed_turns']['a']} of " in table
         results, differences = table.split("After the last round")
         assert f"{name} !" in results
         assert f"{name} !" in differences
         assert f"! {name}: {NEVER}" in table
         assert WHY in table
         assert "mlp !" not in table
-    good, bad = found["variants"]
     assert good["never_trained"] == {}
     assert good["failed_turns"] == {"a": 0, "b": 0}
     assert bad["never_trained"] == {"a": [0, 1]}
@@ -79,7 +80,7 @@ def test_a_variant_whose_task_never_trained_is_marked_in_every_table(call, confi
     assert found["remarks"][0].startswith(f"! {name}: {NEVER}")
     assert found["failed_runs"] == []
     again = call("compare", config, *vary, "--out", "here", "--allow-imports")
-    assert again[0] == 1
+    assert again[0] == 3
     assert again[2] == err
 
 
@@ -91,6 +92,10 @@ def test_turns_that_failed_are_counted_by_variant(call, config):
     failed = found["variants"][1]["failed_turns"]
     assert found["variants"][0]["failed_turns"] == {"a": 0, "b": 0}
     said = f"dropout=0.5: {sum(failed.values())} of 24 turns failed; most common reason: dropout"
+    for table in (shown, text):
+        assert "failed turns" in table
+        assert " 0 of 24 " in table
+        assert f" {sum(failed.values())} of 24 " in table.partition("After the last round")[0]
     for table in (shown, text, " ".join(found["remarks"])):
         assert said in table
         assert "!" not in table
@@ -101,12 +106,12 @@ def test_a_task_that_no_client_can_train_is_marked_too(call, config):
     given = "tasks.a.partition={kind='given', path='who.csv'}"
     sets = ("--set", given, "--set", "clients.active=[1, 0, 0, 0]")
     code, out, err = call("compare", config, *sets, "--seeds", "0", "--out", "here")
-    assert code == 1
+    assert code == 3
     assert "task 'a' never trained with seed 0: no client could train it" in err
     assert err.removeprefix("mmfl: ").strip() in texts(out)[0]
     assert "as is !" in texts(out)[1]
     code, out, err = call("run", config, *sets, "--out", "run")
-    assert (code, err) == (1, "mmfl: task 'a' never trained: no client could train it\n")
+    assert (code, err) == (3, "mmfl: task 'a' never trained: no client could train it\n")
     assert "task 'a' never trained: no client could train it" in out
 
 
@@ -218,7 +223,7 @@ def test_if_no_run_could_be_done_there_is_one_sentence_and_no_table(call, sweep)
 def test_a_run_in_which_every_turn_of_a_task_failed_ends_with_1_and_is_stored(call, config):
     bad = ("--set", "tasks.a.model={kind='raising:Raises'}", "--allow-imports", "--json", "-q")
     code, out, err = call("run", config, *bad, "--out", "run")
-    assert code == 1
+    assert code == 3
     assert err.startswith("mmfl: task 'a' never trained: all ")
     assert WHY in err
     assert err.count("\n") == 1

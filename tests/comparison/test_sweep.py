@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import make_dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mmfl
@@ -143,6 +144,18 @@ def test_parts_that_other_processes_cannot_find_are_run_here(module):
     message = one_line(InputError, lambda: plan.jobs(2))
     assert ("in_memory:Own-" if module == "__main__" else "sweeping:Own") in message
     assert message.endswith("move it into a module, or use jobs=1")
+
+
+def test_data_in_memory_is_not_sent_to_other_processes(tmp_path):
+    x = np.arange(24.0).reshape(12, 2)
+    data = (x, np.arange(12) % 2, x, np.arange(12) % 2)
+    task = mmfl.Task(name="kept", data=data, model={"kind": "mlp", "hidden": [2]})
+    kept = Experiment(tasks=(task,), clients=2, rounds=1, engine={"kind": "local", "workers": 2})
+    comparison = Comparison({"kept": kept}, [0, 1], tmp_path / "out")
+    assert comparison.jobs() == 1
+    message = one_line(InputError, lambda: comparison.jobs(2))
+    said = "the data of task 'kept' exists only in this program; move it into a module, or "
+    assert message == f"{said}use jobs=1"
 
 
 def test_a_process_that_is_killed_is_replaced_and_the_result_is_the_same():

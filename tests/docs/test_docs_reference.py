@@ -42,6 +42,12 @@ def test_every_key_has_a_type_and_a_meaning():
     assert [key for key, kind, meaning in rows if "anything" in kind or not meaning.strip()] == []
 
 
+def test_a_range_is_a_list_of_two():
+    text = (HOUSE / "docs/reference/configuration.md").read_text()
+    types = set(re.findall(r"^\| `points` \| (.*?) \|", text, flags=re.M))
+    assert types == {"integer ≥ 1 or list of 2: integer ≥ 1"}
+
+
 def test_the_site_has_every_page():
     text = (HOUSE / "mkdocs.yml").read_text().split("\nnav:\n")[1]
     listed = [f"docs/{page}" for page in re.findall(r"[\w/-]+\.md", text)]

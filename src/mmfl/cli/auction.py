@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mmfl import __version__
+from mmfl.cli.shared.commands import DebugCommand
 from mmfl.cli.shared.options import AllowImports, Json, prepare_imports, stop_on_signals
 from mmfl.cli.shared.output import Figure, Force, check_figure, check_out, output
 from mmfl.errors import InputError
@@ -54,7 +55,7 @@ Seed = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=DebugCommand)
 def run(
     bids: Table,
     mechanism: Kind = None,
@@ -102,7 +103,7 @@ def run(
     _say_written(out, figure)
 
 
-@app.command()
+@app.command(cls=DebugCommand)
 def compare(
     bids: Table,
     budget: Annotated[
@@ -172,7 +173,7 @@ def compare(
     _say_written(out, figure)
 
 
-@app.command()
+@app.command(cls=DebugCommand)
 def check(
     bids: Table,
     mechanism: Kind = None,

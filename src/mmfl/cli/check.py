@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mmfl.cli.shared.debugging import show_error
 from mmfl.cli.shared.options import AllowImports, Config, DataDir, Sets, find_modules, name_file
 from mmfl.cli.shared.streams import complain
 from mmfl.errors import ConfigError, MmflWarning, one_line, plural, printable
@@ -42,6 +43,7 @@ def check(
             try:
                 experiment = Experiment.load(config, sets=set_ or [], allow_imports=allow_imports)
             except ConfigError as error:
+                show_error(error)
                 for mistake in error.mistakes:
                     complain(mistake)
                 raise typer.Exit(2) from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mmfl.cli.shared.debugging import log_traces
 from mmfl.cli.shared.options import (
     AllowImports,
     Config,
@@ -26,8 +27,8 @@ from mmfl.cli.shared.options import (
     stop_on_signals,
 )
 from mmfl.cli.shared.output import check_figure, check_out_folder
-from mmfl.cli.shared.streams import complain, survive_closed_output
-from mmfl.cli.views.compare import CompareView
+from mmfl.cli.shared.streams import NEVER_TRAINED, complain, survive_closed_output
+from mmfl.cli.views.compare import CompareView, note_event
 from mmfl.errors import ComparisonError, ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def compare(
     """Run variants of an experiment over several seeds and compare them with the first one.
 
     Finished runs in the folder are kept: the same command resumes an interrupted comparison, even
-    with more seeds or variants. If a run failed, or a task never trained, the tables say so and the
-    exit code is 1.
+    with more seeds or variants. If a run failed, or a task never trained, the tables say so. The
+    exit code is then 1, or 3 if no run failed.
     """
     from rich.console import Console
 
@@ -135,7 +136,7 @@ def compare(
     serious = [remark for remark in about if remark.serious]
     if serious:
         complain(str(failed or _first_of(serious)))
-        raise typer.Exit(1)
+        raise typer.Exit(NEVER_TRAINED if failed is None else 1)
 
 
 def _load_variant(
@@ -223,13 +224,18 @@ def _go(
         return None
     if number > 1:
         console.print(f"{number} runs at a time")
-    with closing(comparison.go(number)) as steps, CompareView(comparison, console) as view:
+    with (
+        log_traces() as log,
+        closing(comparison.go(number)) as steps,
+        CompareView(comparison, console) as view,
+    ):
         try:
             for run, event in steps:
                 if isinstance(event, Step) and not noted:
                     noted = True
                     note()
                 view.show(run, event)
+                note_event(log, run, event)
         except ComparisonError as error:
             return error
     return None

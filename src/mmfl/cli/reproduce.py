@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mmfl.cli.shared.debugging import log_traces
 from mmfl.cli.shared.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
 from mmfl.cli.shared.streams import complain, survive_closed_output
-from mmfl.cli.views.compare import CompareView
+from mmfl.cli.views.compare import CompareView, note_event
 from mmfl.errors import ComparisonError, InputError, printable
 
 if TYPE_CHECKING:
@@ -131,12 +132,14 @@ def _run_missing(
         if missing:
             console.print(f"{setting}: {missing} runs to do")
         with (
+            log_traces() as log,
             closing(comparison.go(comparison.jobs(jobs))) as steps,
             CompareView(comparison, console) as view,
         ):
             try:
                 for run, event in steps:
                     view.show(run, event)
+                    note_event(log, run, event)
             except ComparisonError as error:
                 failed.append(f"{one.name}, {setting}: {error}")
     return failed

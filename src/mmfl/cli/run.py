@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mmfl.cli.shared.debugging import log_traces
 from mmfl.cli.shared.options import (
     AllowImports,
     Config,
@@ -21,7 +22,7 @@ from mmfl.cli.shared.options import (
     find_modules,
     stop_on_signals,
 )
-from mmfl.cli.shared.streams import complain, survive_closed_output
+from mmfl.cli.shared.streams import NEVER_TRAINED, complain, survive_closed_output
 from mmfl.errors import ConfigError, MmflError
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ def run(
     """Train all tasks of an experiment and store the run.
 
     If a task never trained, because all its turns failed or no client could train it, the run is
-    still stored and the exit code is 1.
+    still stored and the exit code is 3.
     """
     from mmfl.cli.views.progress import ProgressView
+    from mmfl.loop import find_new_traces
     from mmfl.runs import Run, stored_rounds
 
     if allow_imports:
@@ -74,13 +76,16 @@ def run(
     def where() -> str:
         return _describe_stop(stored.folder) if found else "before the first round"
 
-    with stop_on_signals(where), view, stored:
+    seen = set[str]()
+    with log_traces() as log, stop_on_signals(where), view, stored:
         stored.start()
         found = True
         view.show_start(stored.folder, stored.after)
         view.show_recruitment(stored.recruitment)
         for _, record in stored:
             view.show(record)
+            for trace in find_new_traces(record.failures, seen):
+                log.note(trace)
     result = Run.load(stored.folder)
     if json:
         typer.echo(result.to_json())
@@ -93,7 +98,7 @@ def run(
     ]
     if failed:
         complain("; ".join(failed))
-        raise typer.Exit(1)
+        raise typer.Exit(NEVER_TRAINED)
 
 
 def _load(

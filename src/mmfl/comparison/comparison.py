@@ -177,6 +177,7 @@ class Comparison:
         first = "; ".join(map(str, errors[:_NAMED]))
         more = f"; and {len(errors) - _NAMED} more" if len(errors) > _NAMED else ""
         made = ComparisonError(f"{len(errors)} of {len(self.runs)} runs failed: {first}{more}")
+        made.__cause__ = errors[0]
         for note in [note for error in errors for note in getattr(error, "__notes__", ())]:
             made.add_note(note)
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import traceback
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,12 @@ class Step:
     Attributes:
         round: t.
         metric: By task: its metric on the test split as last measured; NaN before.
+        traces: Tracebacks of turns that failed, if they lead through other lines than those before.
     """
 
     round: int
     metric: Mapping[str, float]
+    traces: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)

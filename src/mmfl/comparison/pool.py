@@ -27,12 +27,14 @@ from typing import Literal, Self
 from mmfl import errors
 from mmfl.comparison.planned import Event, Failed, PlannedRun, Step, firsts
 from mmfl.config import dump, find_script_part, short
+from mmfl.data import InMemory
 from mmfl.errors import ConfigError, EngineError, InputError, MmflError, MmflWarning
 from mmfl.experiment import Experiment, Local, hash_own_code, job_needs
 from mmfl.runs import clear_unfinished
 from mmfl.system import calls
 from mmfl.system.child import Child, Message, end
 from mmfl.system.memory import refuse
+from mmfl.system.tracebacks import make_cause
 
 __all__ = ["Jobs", "choose_jobs", "order_runs", "run_in_parallel"]
 
@@ -125,6 +127,9 @@ def _find_obstacle(experiment: Experiment) -> str | None:
     lost = find_script_part(dump(experiment))
     if lost:
         return f"{lost!r} exists only in this program; other processes cannot import it"
+    kept = next((t.name for t in experiment.tasks if isinstance(t.dataset, InMemory)), None)
+    if kept is not None:
+        return f"the data of task {kept!r} exists only in this program"
     try:
         again = Experiment.from_toml(text, allow_imports=True).to_toml()
     except ConfigError as error:
@@ -136,7 +141,9 @@ def _read_event(run: PlannedRun, message: Message) -> Event:
     """What happened to a run, as its process reports it."""
     if "error" in message:
         return Failed(_error(run, message))
-    return None if "over" in message else Step(message["round"], message["metric"])
+    return (
+        None if "over" in message else Step(message["round"], message["metric"], message["traces"])
+    )
 
 
 def _error(run: PlannedRun, message: Message) -> MmflError | RuntimeError:
@@ -144,6 +151,7 @@ def _error(run: PlannedRun, message: Message) -> MmflError | RuntimeError:
     sentence = f"{run.name}: {message['error']}"
     if "kind" in message:
         made: MmflError = getattr(errors, message["kind"])(sentence)
+        made.__cause__ = make_cause(message.get("trace", ""))
         return made
     error = RuntimeError(errors.one_line(sentence))
     error.add_note(f"In the process that did the run:\n{message['trace']}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmfl.comparison.planned import Hashes, Step, load_finished
 from mmfl.experiment import Local, guard_engine, open_engine
-from mmfl.loop import set_up
+from mmfl.loop import find_new_traces, set_up
 from mmfl.runs import clear_unfinished, stored_rounds
 from mmfl.system.files import keep_current_folder
 
@@ -64,8 +64,10 @@ class Series:
         engine = self._open(experiment)
         try:
             with stored_rounds(experiment, folder, engine=engine, resume=True) as todo:
+                seen = set[str]()
                 for _, record in todo:
-                    yield Step(record.round, record.metric)
+                    traces = tuple(find_new_traces(record.failures, seen))
+                    yield Step(record.round, record.metric, traces)
         except (GeneratorExit, KeyboardInterrupt):
             clear_unfinished(folder)
             raise

@@ -8,8 +8,8 @@ After {"command", "data_dir", "workers"} come requests:
 
 "code" has the hashes of the user's modules: they must be the same here.
 
-Each is answered by {"over": true}, with "error" and its "kind" (or its "trace", if it is not
-mmfl's) if it failed; before that by {"round", "metric"} for each round and {"warning": sentence}.
+Each is answered by {"over": true}, with "error", its "trace" and (if it is mmfl's) its "kind" if it
+failed; before that by {"round", "metric", "traces"} for each round and {"warning": sentence}.
 
 A run's code may fork this process; a fork that would send a message ends instead.
 
@@ -40,6 +40,7 @@ from mmfl.experiment import Experiment, refuse_edited_code
 from mmfl.system import calls
 from mmfl.system.child import Message
 from mmfl.system.interrupts import Interrupt, interruptible
+from mmfl.system.tracebacks import format_cause
 from mmfl.system.user_code import describe_error, pass_on
 
 __all__: list[str] = []
@@ -79,7 +80,7 @@ class ComparisonWorker:
                         self._tell(dataclasses.asdict(step))
         except MmflError as error:
             ours = (cls.__name__ for cls in type(error).__mro__ if cls.__module__ == "mmfl.errors")
-            return {"error": str(error), "kind": next(ours)}
+            return {"error": str(error), "kind": next(ours), "trace": format_cause(error)}
         except BaseException as error:
             pass_on(error)
             return {"error": describe_error(error), "trace": traceback.format_exc()}

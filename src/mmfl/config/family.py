@@ -34,6 +34,7 @@ from mmfl.config.module_hashes import hash_module
 from mmfl.config.plain_values import RULE, are_equal, find_unstorable
 from mmfl.config.schema import family_schema
 from mmfl.errors import ConfigError, MmflError, did_you_mean
+from mmfl.system.tracebacks import lead_to
 from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = ["Family", "dump", "parse"]
@@ -288,7 +289,8 @@ def parse(cls: type[T], data: Mapping[str, Any]) -> T:
         return TypeAdapter(cls).validate_python(dict(data))
     except ValidationError as error:
         cause = find_cause(error, cls)
-        raise ConfigError(sentence(error, cls), sentences(error, cls)) from cause
+        made = ConfigError(sentence(error, cls), sentences(error, cls))
+        raise lead_to(made, cause) from cause
 
 
 def dump(value: Any) -> Any:

@@ -53,6 +53,11 @@ class OwnFunction:
     path: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)
 
+    @property
+    def name(self) -> str:
+        """Its import path; of an object in memory, the name that it has in the program."""
+        return _name_in_memory(self.path) if is_in_memory(self.path) else self.path
+
     def find(self) -> Any:
         """Import it, or find it in memory."""
         return import_object(self.path)
@@ -86,14 +91,17 @@ def find_script_part(table: Any) -> str | None:
     return min(find_paths(table), default=None)
 
 
+def _name_in_memory(path: str) -> str:
+    return path.partition(":")[2].rpartition("-")[0]
+
+
 def _find_in_memory(path: str) -> Any:
     try:
         return find_kept(path)
     except KeyError:
-        name = path.partition(":")[2].rpartition("-")[0]
         raise problem(
-            f"{name!r} was passed in memory, and this program does not have it; pass the same "
-            "object again in Python, or define it in a module",
+            f"{_name_in_memory(path)!r} was passed in memory, and this program does not have it; "
+            "pass the same object again in Python, or define it in a module",
             "kind",
         ) from None
 

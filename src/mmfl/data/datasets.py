@@ -218,7 +218,7 @@ class FromFunction:
     def load(self, data_dir: Path | None) -> Arrays:
         """Call it."""
         found = self.function()
-        where = f"data set {self.function.path!r}"
+        where = f"data set {self.function.name!r}"
         if isinstance(found, Arrays):
             own = {name: getattr(found, name) for name in _READ}
             found = {name: value for name, value in own.items() if value is not None}

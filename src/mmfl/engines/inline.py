@@ -33,7 +33,10 @@ class InlineEngine:
     merges = False
     workers = 1
 
-    def __init__(self, experiment: Experiment, data_dir: Path | None) -> None:
+    def __init__(
+        self, experiment: Experiment, data_dir: Path | None, *, raise_errors: bool = False
+    ) -> None:
+        self._raise_errors = raise_errors
         self._cache = DataCache(data_dir)
         self._trainer: Trainer
         self._experiment: Experiment
@@ -60,7 +63,7 @@ class InlineEngine:
             if table != self._table:  # if this fails, the previous one is still served
                 refuse_missing(experiment.device)
                 arrays = self._cache.arrays(experiment)
-                self._trainer = Trainer.of(experiment, arrays)
+                self._trainer = Trainer.of(experiment, arrays, raise_errors=self._raise_errors)
                 self._cache.keep(experiment, arrays)
                 self._table = table
             self._experiment = experiment

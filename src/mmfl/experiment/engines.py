@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import PlainValidator, WithJsonSchema
+from pydantic import PlainValidator, Strict, WithJsonSchema
 
-from mmfl.config import Family, Positive, component, short
+from mmfl.config import WRITE_IF_SET, Family, Positive, component, short
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -181,13 +181,20 @@ class Local:
 
 @component
 class Inline:
-    """No worker processes."""
+    """No worker processes.
+
+    Attributes:
+        raise_errors: Whether an exception in a client's turn ends the run, for a debugger. By
+            default it costs the client its turn.
+    """
+
+    raise_errors: Annotated[bool, Strict(), WRITE_IF_SET] = False
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
         """Load the data and build the trainer."""
         from mmfl.engines import InlineEngine
 
-        return InlineEngine(experiment, data_dir)
+        return InlineEngine(experiment, data_dir, raise_errors=self.raise_errors)
 
 
 ENGINES = Family(

@@ -50,6 +50,7 @@ from mmfl.faults import Faults, Quarantine
 from mmfl.objectives import METRICS, SCORES, Distance, Error, Metric, Score
 from mmfl.optimizers import Sgd
 from mmfl.system.files import hash_input
+from mmfl.system.tracebacks import lead_to
 from mmfl.system.user_code import describe_part, guard_part
 
 __all__ = [
@@ -327,7 +328,8 @@ class Experiment:
             in_file = error.mistakes
             if changes:
                 in_file = _find_mistakes(text, allow_imports=allow_imports)
-            raise name_sources(error.mistakes, in_file, str(path)) from error.__cause__
+            made, cause = name_sources(error.mistakes, in_file, str(path)), error.__cause__
+            raise lead_to(made, cause) from cause
 
     @staticmethod
     def json_schema() -> dict[str, Any]:

@@ -193,7 +193,7 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
                 examples = arrays[task.name].examples(pool)
                 shards = task.partition.split(examples, experiment.clients.count, rng=rng)
         except MmflError as error:
-            raise add_prefix(error, f"task {task.name!r}: ") from error.__cause__
+            raise add_prefix(error, f"task {task.name!r}: ", task.partition) from error.__cause__
         if isinstance(shards, Cut) and shards.note:
             warnings.warn(f"task {task.name!r}: {shards.note}", MmflWarning, stacklevel=2)
         test = stream(experiment.seed, "test", task.name).permutation(len(arrays[task.name].y_test))

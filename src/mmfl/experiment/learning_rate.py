@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from mmfl.config import Family, Positive, component, short
 from mmfl.errors import EngineError
+from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import describe_part
 
 __all__ = ["SCHEDULES", "Constant", "Inverse", "Schedule", "compute_rate"]
@@ -68,6 +69,6 @@ def compute_rate(schedule: Schedule, t: int) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         rate = math.nan
     if not math.isfinite(rate):
-        who = f"the learning rate {describe_part(schedule)}"
-        raise EngineError(f"{who} must return a finite number, got {short(given)}")
+        said = f"the learning rate {describe_part(schedule)} must return a finite number"
+        raise EngineError(f"{said}, got {short(given)}{describe_place(schedule)}")
     return rate

@@ -65,4 +65,4 @@ class DataCache:
             with Guard("its data cannot be loaded", DataError, part=dataset, always=True):
                 return dataset.load(self._data_dir).read_only()
         except MmflError as error:
-            raise add_prefix(error, f"task {task!r}: ") from error.__cause__
+            raise add_prefix(error, f"task {task!r}: ", dataset) from error.__cause__

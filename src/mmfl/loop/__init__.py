@@ -8,6 +8,7 @@ from mmfl.loop.recruiting import RecruitedClients, compute_payments, recruit, wa
 from mmfl.loop.scoring import combine
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
+from mmfl.loop.traces import find_new_traces
 
 __all__ = [
     "ClientTable",
@@ -22,6 +23,7 @@ __all__ = [
     "combine",
     "compute_payments",
     "extend_chain",
+    "find_new_traces",
     "play",
     "recruit",
     "rounds",

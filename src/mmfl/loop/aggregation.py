@@ -20,6 +20,7 @@ from mmfl.faults import Fault
 from mmfl.loop.scoring import Scoring
 from mmfl.loop.state import State
 from mmfl.objectives import Measured
+from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import describe_part, guard_part, is_own
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Aggregation:
         fault = _find_fault(answer, state.params[task], own=is_own(aggregator))
         if fault:
             who = f"task {task!r}: the aggregator {describe_part(aggregator)}"
-            raise EngineError(f"{who} must return {fault}")
+            raise EngineError(f"{who} must return {fault}{describe_place(aggregator)}")
         weights, after = answer
         return weights, after
 

@@ -16,6 +16,7 @@ from mmfl.exchange import Address, Job, LocalWork
 from mmfl.loop.population import Population
 from mmfl.loop.state import State
 from mmfl.rng import stream
+from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import describe_part, guard_part
 
 __all__ = ["Allocation"]
@@ -52,14 +53,15 @@ class Allocation:
         with guard_part("allocator", self.allocator):
             answer: Any = self.allocator.allocate(view, state.allocator, rng=rng)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise EngineError(f"{self._name} must return (assignments, state), got {short(answer)}")
+            said = f"{self._name} must return (assignments, state), got {short(answer)}"
+            raise EngineError(f"{said}{self._place}")
         given, after = answer
         with guard_part("allocator", self.allocator):
             given = list(given) if isinstance(given, Iterator) else given  # user code, too
             assignments = given if isinstance(given, Assignments) else self._pack(given)
         fault = first_fault(assignments, view)
         if fault is not None:
-            raise EngineError(f"{self._name} broke a rule: {fault}")
+            raise EngineError(f"{self._name} broke a rule: {fault}{self._place}")
         return view, assignments, after
 
     def make_jobs(self, view: View, assignments: Assignments, state: State) -> list[Job]:
@@ -106,13 +108,17 @@ class Allocation:
     def _name(self) -> str:
         return f"the allocator {describe_part(self.allocator)}"
 
+    @property
+    def _place(self) -> str:
+        return describe_place(self.allocator)
+
     def _pack(self, given: Iterable[Assignment]) -> Assignments:
         try:
             rows = [(int(c), int(s), float(p)) for c, s, p in given]
         except (TypeError, ValueError):
             raise EngineError(
                 f"{self._name} must return its assignments as (client, task, probability) each, "
-                f"got {short(given)}"
+                f"got {short(given)}{self._place}"
             ) from None
         clients, tasks, p = zip(*rows, strict=True) if rows else ((), (), ())
         return Assignments(

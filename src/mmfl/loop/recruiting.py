@@ -18,6 +18,7 @@ from mmfl.experiment import RecruitmentSettings
 from mmfl.market import Bids, Mechanism, Recruitment
 from mmfl.market.bids_io import ids_of
 from mmfl.rng import stream
+from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import Guard, describe_part
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def _hold_auction(mechanism: Mechanism, bids: Bids) -> Recruitment:
     if not sound or {outcome.participation.shape, outcome.payment.shape} != {bids.shape}:
         raise InputError(
             f"{who} must return a Recruitment of {bids.shape[0]} clients and {bids.shape[1]} tasks"
+            f"{describe_place(mechanism)}"
         )
     return outcome
 

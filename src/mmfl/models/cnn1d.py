@@ -53,9 +53,9 @@ class Cnn1d:
 
         sequence = describe_sequence("cnn1d", shape, self.vocabulary)
         if sequence.each:
-            raise InputError("a cnn1d gives one answer per sequence, not one per place")
+            raise InputError("'cnn1d' gives one answer per sequence, not one per place")
         if sequence.steps < 4:
-            raise InputError(f"a cnn1d needs at least 4 steps, got {sequence.steps}")
+            raise InputError(f"'cnn1d' needs at least 4 steps, got {sequence.steps}")
         first, second = self.channels
         same = self.kernel // 2
         read = Channels(sequence, first)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmfl.config import OwnFunction, copy_by_value, short
 from mmfl.errors import InputError
+from mmfl.system.definitions import describe_place
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +35,8 @@ class OwnNetwork:
         else:
             made = self.function(*((shape, outputs) if _takes_shape(given) else ()))
         if not is_network(made) or isinstance(made, type):
-            raise InputError(f"{self.function.path!r} must build an nn.Module, got {short(made)}")
+            said = f"{self.function.name!r} must build an nn.Module, got {short(made)}"
+            raise InputError(f"{said}{describe_place(given)}")
         network: nn.Module = made
         return network
 

@@ -42,11 +42,11 @@ def describe_sequence(kind: str, shape: Shape, vocabulary: int | None) -> Sequen
     sizes = shape[1:] if len(shape) == 3 and shape[0] == 1 else tuple(shape)
     if len(sizes) not in (1, 2) or (shape.vocabulary is not None and len(shape) > 1):
         raise InputError(
-            f"a {kind} needs series (steps x features) or tokens, got examples {tuple(shape)}"
+            f"{kind!r} needs series (steps x features) or tokens, got examples {tuple(shape)}"
         )
     if places not in ((), sizes[:1]):
         raise InputError(
-            f"a {kind} needs one class per sequence, or one for each of its {sizes[0]} places, "
+            f"{kind!r} needs one class per sequence, or one for each of its {sizes[0]} places, "
             f"got targets of shape {places}"
         )
     if shape.vocabulary is None:

@@ -42,6 +42,7 @@ from mmfl.objectives.pooled import (
     is_pooled,
     read_sums,
 )
+from mmfl.objectives.returned import check_mean, check_values
 from mmfl.objectives.scores import (
     SCORES,
     Distance,
@@ -89,6 +90,8 @@ __all__ = [
     "TopK",
     "are_possible",
     "best_value",
+    "check_mean",
+    "check_values",
     "compute_value",
     "describe_merits",
     "find_merit",

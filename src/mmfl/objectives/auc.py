@@ -48,7 +48,7 @@ class Auc:
 
     Attributes:
         bins: How many bins scores are counted in. An evaluation adds up 2 x `bins` numbers; for
-            more than two classes, for each of them.
+            more than two classes or several answers, for each of them.
     """
 
     bins: Annotated[int, Strict(), Field(ge=2, le=65536)] = 4096

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, Strict
 
 from mmfl.config import Family, OwnFunction, Positive, component
-from mmfl.errors import InputError
+from mmfl.objectives.returned import check_one_number_each
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +25,6 @@ __all__ = [
     "MeanAbsoluteError",
     "MeanSquaredError",
     "OwnLoss",
-    "check_one_number_each",
     "find_misfit",
 ]
 
@@ -167,18 +166,6 @@ def find_misfit(loss: Loss, data: Arrays) -> str | None:
     else:
         other = "class numbers, but its targets are real numbers", "mse"
     return f'its loss is for {other[0]}; set e.g. loss = "{other[1]}"'
-
-
-def check_one_number_each(value: Tensor, examples: int, function: OwnFunction) -> Tensor:
-    """Refuse what a user's function returns unless it is a mean or a vector."""
-    from torch import Tensor
-
-    if not isinstance(value, Tensor) or tuple(value.shape) not in ((), (examples,)):
-        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise InputError(
-            f"{function.path!r} must return one number or one per example ({examples}), got {got}"
-        )
-    return value
 
 
 LOSSES = Family(

@@ -13,7 +13,7 @@ from mmfl.fairness import merit
 from mmfl.objectives.auc import Auc
 from mmfl.objectives.base import Better, Metric, Values
 from mmfl.objectives.confusion import F1, BalancedAccuracy, Matthews, Precision, Recall
-from mmfl.objectives.losses import Loss, check_one_number_each
+from mmfl.objectives.losses import Loss
 from mmfl.objectives.means import (
     AbsoluteError,
     Accuracy,
@@ -24,6 +24,7 @@ from mmfl.objectives.means import (
     TopK,
 )
 from mmfl.objectives.perplexity import Perplexity
+from mmfl.objectives.returned import check_one_number_each
 
 if TYPE_CHECKING:
     from mmfl.data import Arrays

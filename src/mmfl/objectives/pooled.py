@@ -12,6 +12,7 @@ import numpy as np
 from mmfl.config import short
 from mmfl.errors import InputError
 from mmfl.objectives.base import Floats, Metric, PooledMetric
+from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import describe_part
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ def find_sums_shape(metric: Metric, data: Arrays) -> tuple[int, ...] | None:
     if not callable(getattr(metric, "shape", None)):
         raise InputError(
             f"the metric {describe_part(metric)} has value(sums, examples), so it also needs "
-            "shape(data), the shape of its sums"
+            f"shape(data), the shape of its sums{describe_place(metric)}"
         )
     found = metric.shape(data)
     whole = isinstance(found, tuple) and all(isinstance(n, int | np.integer) for n in found)
     if not whole or not found or min(found) < 1:
         raise InputError(
             f"shape of the metric {describe_part(metric)} must return a tuple of whole numbers "
-            f">= 1, got {short(found)}"
+            f">= 1, got {short(found)}{describe_place(metric)}"
         )
     return tuple(map(int, found))
 
@@ -52,7 +53,7 @@ def read_sums(values: Any, shape: tuple[int, ...], metric: object) -> Floats:
         got = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else short(values)
         raise InputError(
             f"the metric {describe_part(metric)} must make of a batch a tensor of its sums, of "
-            f"shape {shape}, got {got}"
+            f"shape {shape}, got {got}{describe_place(metric)}"
         )
     sums: Floats = values.detach().cpu().double().numpy()
     return sums
@@ -65,8 +66,9 @@ def compute_value(metric: Any, sums: Floats, examples: int) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
+        who = f"value of the metric {describe_part(metric)}"
         raise InputError(
-            f"value of the metric {describe_part(metric)} must return a number, got {short(value)}"
+            f"{who} must return a number, got {short(value)}{describe_place(metric)}"
         ) from None
 
 

@@ -10,7 +10,15 @@ from mmfl.report.curves import Curves
 from mmfl.report.statistics import Variant
 from mmfl.runs import TaskTurns, describe_mix, find_mixed_setups
 
-__all__ = ["WARNING_SIGN", "Remark", "as_data", "failed_runs", "mark_name", "remarks"]
+__all__ = [
+    "WARNING_SIGN",
+    "Remark",
+    "as_data",
+    "count_turns",
+    "failed_runs",
+    "mark_name",
+    "remarks",
+]
 
 WARNING_SIGN = "!"
 """Stands after the name of a variant that has a serious remark, and before that remark."""
@@ -65,6 +73,13 @@ def mark_name(name: str, about: Iterable[Remark]) -> str:
     """A variant's name, with the mark if one of the remarks on it is serious."""
     serious = any(remark.serious and remark.variant == name for remark in about)
     return f"{name} {WARNING_SIGN}" if serious else name
+
+
+def count_turns(variant: Variant) -> tuple[int, int]:
+    """How many turns failed, and how many there were; over all seeds."""
+    turns = [task for run in variant.runs.values() for task in run.outcomes.values()]
+    failed = sum(task.failed for task in turns)
+    return failed, failed + sum(task.accepted for task in turns)
 
 
 def as_data(variant: Variant) -> dict[str, Any]:

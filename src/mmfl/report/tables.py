@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from mmfl.errors import InputError
 from mmfl.report.grid import Cell, Column, Grid, make_text, markdown_table
-from mmfl.report.remarks import WARNING_SIGN, Remark, as_data, mark_name, remarks
+from mmfl.report.remarks import WARNING_SIGN, Remark, as_data, count_turns, mark_name, remarks
 from mmfl.report.statistics import (
     OVERALL,
     Paired,
@@ -39,6 +39,8 @@ _MANY_TASKS = 6
 class Results:
     """A table of results: tasks, worst, mean, variance, Jain's index, and rounds to a target.
 
+    If turns failed, there is a column for these, too.
+
     Args:
         variants: The rows; if there are many tasks or little room, the columns.
         target: If given, also how many rounds the worst task took to this merit.
@@ -59,17 +61,21 @@ class Results:
         serious = {remark.variant for remark in self._about if remark.serious}
         sound = [variant.name not in serious for variant in variants]
         columns = [_column(variants, quantity, sound) for quantity in self._quantities]
+        self._labels = [_label(quantity) for quantity in self._quantities]
+        counts = [count_turns(variant) for variant in variants]
+        if any(failed for failed, _ in counts):
+            columns.append([Cell(f"{failed:,} of {of:,}") for failed, of in counts])
+            self._labels.append("failed turns")
         self._rows = [list(row) for row in zip(*columns, strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         stars = console.color_system is None
-        labels = [_label(quantity) for quantity in self._quantities]
-        by_variant = _grid(self._names, labels, self._rows)
+        by_variant = _grid(self._names, self._labels, self._rows)
         few_tasks = len(self._variants[0].tasks) <= _MANY_TASKS
         if few_tasks and len(by_variant.tables(options.max_width, stars=stars)) == 1:
             yield by_variant
         else:
-            yield _grid(labels, self._names, list(zip(*self._rows, strict=True)))
+            yield _grid(self._labels, self._names, list(zip(*self._rows, strict=True)))
         yield make_text(self._note("*" if stars else "Bold"), "dim")
         for remark in self._about:
             yield make_text(remark.line, "bold" if remark.serious else "dim")
@@ -77,7 +83,7 @@ class Results:
     def markdown(self) -> str:
         """As a table of GitHub's Markdown, a line that explains it, and the remarks."""
         names = [escape_markdown(name) for name in self._names]
-        labels = [escape_markdown(_label(quantity)) for quantity in self._quantities]
+        labels = [escape_markdown(label) for label in self._labels]
         rows = [[cell.markdown() for cell in row] for row in self._rows]
         if len(self._variants[0].tasks) <= _MANY_TASKS:
             lines = [[name, *row] for name, row in zip(names, rows, strict=True)]

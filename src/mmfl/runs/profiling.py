@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mmfl.errors import EngineError
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Job
 from mmfl.experiment import (
     Experiment,
@@ -25,6 +26,7 @@ from mmfl.experiment import (
 )
 from mmfl.loop import Population, RoundRecord
 from mmfl.runs.runner import stored_rounds
+from mmfl.system.tracebacks import make_cause
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
@@ -140,6 +142,7 @@ def profile(experiment: Experiment, *, rounds: int = 4, data_dir: Path | None = 
     for record, shares in timed_rounds(experiment, data_dir=data_dir):
         setup = setup or time.perf_counter() - start - record.seconds
         timed.append((record, shares))
+    _refuse_failures([record for record, _ in timed])
     later = timed[1:] or timed
     with use_engine(experiment, data_dir) as engine, guard_engine(engine):
         workers, pace = engine.workers, _paces(experiment, engine)
@@ -152,6 +155,16 @@ def profile(experiment: Experiment, *, rounds: int = 4, data_dir: Path | None = 
         pace=pace,
         kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
     )
+
+
+def _refuse_failures(records: Sequence[RoundRecord]) -> None:
+    """Refuse a task all of whose turns failed: there is nothing to measure."""
+    trained = {task for record in records for task, count in record.clients.items() if count}
+    for failure in (failure for record in records for failure in record.failures):
+        if failure.turn and failure.address.task not in trained:
+            said = f"task {failure.address.task!r}: all turns failed, so nothing can be measured"
+            why = f"{failure.reason}: {failure.detail}"
+            raise EngineError(f"{said}; the first one: {why}") from make_cause(failure.trace)
 
 
 def _paces(experiment: Experiment, engine: Engine) -> dict[str, dict[str, float]]:

@@ -31,7 +31,7 @@ def find_definition(part: object) -> Frame | None:
     """
     try:
         thing: Any = getattr(part, "function", part)
-        if thing is not part and hasattr(thing, "find"):  # it is known by its import path
+        if hasattr(thing, "path") and hasattr(thing, "find"):  # it is known by its import path
             thing = thing.find()
         return _find(inspect.unwrap(thing) if callable(thing) else thing)
     except Exception:  # the user's objects may do anything when they are looked at

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import is_
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar
@@ -30,10 +31,13 @@ __all__ = [
     "is_installed",
     "is_library_code",
     "is_users",
+    "lead_to",
     "make_cause",
+    "printable_lines",
     "walk",
 ]
 
+E = TypeVar("E", bound=BaseException)
 T = TypeVar("T")
 
 SHOWN = 3
@@ -120,12 +124,32 @@ def find_frames(error: BaseException, packages: Collection[str] = ()) -> list[Fr
 def format_traceback(error: BaseException) -> str:
     """The whole traceback of an exception and its causes, with control characters escaped."""
     try:
-        text = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(error, chain=not _contains_cause(error)))
     except Exception:  # it is the user's exception: printing it may do anything
         text = "".join(traceback.format_tb(error.__traceback__))
     if len(text) > TEXT:
         text = "...\n" + text[-TEXT:].partition("\n")[2]
+    return printable_lines(text)
+
+
+def printable_lines(text: str) -> str:
+    """A text of several lines with control characters escaped."""
     return "".join(f"{printable(line)}\n" for line in text.splitlines())
+
+
+def lead_to(error: E, cause: BaseException | None) -> E:
+    """An error whose traceback leads on into that of its cause: to where a debugger is to look."""
+    return error if cause is None else error.with_traceback(cause.__traceback__)
+
+
+def _contains_cause(error: BaseException) -> bool:
+    """Whether the traceback of an error leads on into that of its cause, as a guard makes it."""
+    cause = error.__cause__
+    if cause is None or cause.__cause__ is not None or cause.__context__ is not None:
+        return False
+    frames = [frame for frame, _ in walk(error.__traceback__)]
+    behind = [frame for frame, _ in walk(cause.__traceback__)]
+    return bool(behind) and all(map(is_, frames[-len(behind) :], behind))
 
 
 def format_cause(error: BaseException) -> str:

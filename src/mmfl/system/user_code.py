@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from mmfl.errors import EngineError, MmflError, MmflWarning, printable, shorten, text_of
-from mmfl.system.definitions import find_definition
+from mmfl.system.definitions import describe_place, find_definition
 from mmfl.system.memory import describe_shortage
 from mmfl.system.tracebacks import (
     find_frames,
@@ -30,6 +30,7 @@ from mmfl.system.tracebacks import (
     is_installed,
     is_library_code,
     is_users,
+    lead_to,
     walk,
 )
 
@@ -89,8 +90,7 @@ class Guard:
             said = describe_error(error, self._part)
             failed = self._failed if isinstance(self._failed, str) else self._failed()
             made = self._kind(f"{failed}: {said}")
-            # A debugger looks at the error that is raised: let it find the user's frame there.
-            raise made.with_traceback(error.__traceback__) from error
+            raise lead_to(made, error) from error
 
     def _is_users(self, error: BaseException) -> bool:
         if self._part is not None:
@@ -172,16 +172,22 @@ def describe_error(error: BaseException, *parts: object) -> str:
     return f"{said} ({place})" if place else said
 
 
-def add_prefix(error: MmflError, prefix: str) -> MmflError:
+def add_prefix(error: MmflError, prefix: str, part: object = None) -> MmflError:
     """The error with some words before its sentence, to be raised from what is behind it.
 
     A user's class may not allow that; then it is one of mmfl's.
+
+    Args:
+        error: The error.
+        prefix: The words.
+        part: If nothing is behind it, it is about what this part returned: where that is defined.
     """
+    place = describe_place(part) if error.__cause__ is None else ""
     kinds = (kind for kind in type(error).__mro__ if kind.__module__ == "mmfl.errors")
     kind = type(error) if type(error).__module__.startswith("mmfl.") else next(kinds)
-    made: MmflError = kind(f"{prefix}{text_of(error)}")
+    made: MmflError = kind(f"{prefix}{text_of(error)}{place}")
     made.__cause__ = error.__cause__
-    return made.with_traceback(error.__traceback__)
+    return lead_to(made, error)
 
 
 def pass_on(error: BaseException, part: object = None) -> None:

@@ -1,25 +1,19 @@
-"""Build a task's network, ready to be trained."""
+"""Build a network, ready to be trained."""
 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from mmfl.data import Augment, Normalize
 from mmfl.errors import EngineError
+from mmfl.exchange import Shape
+from mmfl.models import Model
 from mmfl.rng import Stream
-from mmfl.train.inputs import Inputs
 from mmfl.train.seeding import seed_torch
-
-if TYPE_CHECKING:
-    from mmfl.data import Arrays
-    from mmfl.experiment import Task
 
 __all__ = ["build_network"]
 
@@ -27,31 +21,27 @@ _in_use: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 """Parameters of all networks of this process that were built and still exist, by their id."""
 
 
-def build_network(task: Task, data: Arrays, rng: Stream) -> nn.Module:
-    """The network of a task, with its first weights.
+def build_network(model: Model, shape: Shape, outputs: int, rng: Stream) -> nn.Module:
+    """A network with its first weights.
 
-    Layers that find out the sizes of their weights themselves (``nn.LazyLinear``) are given two
-    examples.
+    Layers that find out the sizes of their weights themselves (``nn.LazyLinear``) are given a batch
+    of zeros.
 
     Args:
-        task: Whose model.
-        data: What it is for.
+        model: Its description.
+        shape: Of an example.
+        outputs: How many numbers it gives per example.
         rng: What first weights are drawn from.
     """
     with seed_torch(rng):
-        module = task.model.build(data.shape, data.outputs)
+        module = model.build(shape, outputs)
         if any(map(is_lazy, chain(module.parameters(), module.buffers()))):
-            _try_out(module, task.normalize, data)
+            kind = torch.float32 if shape.vocabulary is None else torch.int64
+            module.eval()
+            with torch.no_grad():
+                module(torch.zeros(2, *shape, dtype=kind))
     _refuse_reuse(module)
     return module
-
-
-def _try_out(module: nn.Module, normalize: Normalize, data: Arrays) -> None:
-    inputs = Inputs(data, normalize, Augment(), channels_last=False)
-    x, _ = inputs.train(np.arange(min(2, len(data.y_train))))
-    module.eval()
-    with torch.no_grad():
-        module(x)
 
 
 def _refuse_reuse(module: nn.Module) -> None:

@@ -7,8 +7,6 @@ result must not depend on the number of cores.
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -31,16 +29,12 @@ from mmfl.exchange import (
 )
 from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
 from mmfl.models import MODELS
-from mmfl.objectives import (
-    find_misfit,
-    find_sums_shape,
-    read_sums,
-)
+from mmfl.objectives import OwnMetric, check_values, find_misfit, find_sums_shape
 from mmfl.optimizers import Optimizer
 from mmfl.rng import stream
 from mmfl.system import calls
-from mmfl.system.tracebacks import format_cause, format_traceback
-from mmfl.system.user_code import Guard, describe_error, guard_part, pass_on
+from mmfl.system.tracebacks import format_cause, format_traceback, lead_to
+from mmfl.system.user_code import describe_error, guard_part, is_own, pass_on
 from mmfl.train.building import build_network
 from mmfl.train.device import CPU, Device
 from mmfl.train.inputs import Inputs
@@ -50,9 +44,10 @@ from mmfl.train.norms import hint_at_batch_of_one, is_batch_of_one
 from mmfl.train.optimizers import try_optimizer
 from mmfl.train.reference import Turn
 from mmfl.train.resident import Resident
-from mmfl.train.seeding import end_fork, isolate_torch
+from mmfl.train.seeding import isolate_torch
 from mmfl.train.sizing import weigh
-from mmfl.train.task_setup import TaskSetup, guess_blindly
+from mmfl.train.task_setup import TaskSetup, guard_task, guess_blindly, hint_at_gradient
+from mmfl.train.trial import try_out
 from mmfl.train.warm_start import load_warm_start
 
 __all__ = ["Trainer"]
@@ -75,6 +70,7 @@ class Trainer:
         device: Where models are trained and evaluated.
         settled: Whether only mmfl's code runs in this process, after `Device.settle`: nothing then
             changes how torch computes, and no piece of work has to be isolated.
+        raise_errors: Whether what a turn raises is raised, too.
     """
 
     def __init__(
@@ -90,7 +86,9 @@ class Trainer:
         batch_size: int,
         device: Device = CPU,
         settled: bool = False,
+        raise_errors: bool = False,
     ) -> None:
+        self._raise_errors = raise_errors
         self._tasks = {task.name: task for task in tasks}
         self._kernels, self._optimizers = kernels, optimizers
         self._seed, self._precision, self._batch_size = seed, precision, batch_size
@@ -103,7 +101,12 @@ class Trainer:
 
     @classmethod
     def of(
-        cls, experiment: Experiment, arrays: Mapping[str, Arrays], *, settled: bool = False
+        cls,
+        experiment: Experiment,
+        arrays: Mapping[str, Arrays],
+        *,
+        settled: bool = False,
+        raise_errors: bool = False,
     ) -> Trainer:
         """A trainer for an experiment, which is resolved."""
         return cls(
@@ -117,6 +120,7 @@ class Trainer:
             batch_size=experiment.evaluate.batch_size,
             device=Device(experiment.device),
             settled=settled,
+            raise_errors=raise_errors,
         )
 
     def initial(self, task: str) -> Params:
@@ -131,7 +135,7 @@ class Trainer:
                 except MmflError as error:
                     raise EngineError(f"task {task!r}: {error}") from None
             setup.resident.set(first)
-            self._try_out(setup)
+            try_out(setup, self._precision, self._batch_size)
         return Params(setup.resident.layout, first)
 
     def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
@@ -204,9 +208,13 @@ class Trainer:
             pass_on(error)
             self.device.check()
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts)
+                said = describe_error(error, *setup.parts) + hint_at_gradient(error, setup)
                 for turn in turns:
                     said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
+                if self._raise_errors:
+                    name, client = setup.task.name, jobs[0].address.client
+                    made = EngineError(f"task {name!r}: the turn of client {client} failed: {said}")
+                    raise lead_to(made, error) from error
                 trace = format_traceback(error)
                 yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
@@ -231,7 +239,7 @@ class Trainer:
             assert rows is not None
             with self._isolate(), torch.no_grad(), self.device.seed(rng):
                 setup.resident.set(weights)
-                loss, metric, guess, tally = self._sums(setup, rows, split)
+                sums = setup.measure(rows, split, self._precision, self._batch_size)
         except BaseException as error:
             pass_on(error)
             self.device.check()
@@ -240,31 +248,10 @@ class Trainer:
                 said += "; the last batch has one example: change evaluate.batch_size"
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
-            raise EngineError(f"task {task!r}: evaluating its model failed: {said}") from error
+            made = EngineError(f"task {task!r}: evaluating its model failed: {said}")
+            raise lead_to(made, error) from error
+        loss, metric, guess, tally = sums
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
-
-    def _sums(
-        self, setup: TaskSetup, rows: Ints, split: Split
-    ) -> tuple[float, float, float, npt.NDArray[np.float64] | None]:
-        """Loss, metric, the loss of a guess that has not looked at the example, metric's sums."""
-        process, size = os.getpid(), self._batch_size
-        batch = setup.inputs.test if split == "test" else setup.inputs.train
-        mean = setup.task.loss.mean
-        loss = metric = guess = 0.0
-        tally = None if setup.sums is None else np.zeros(setup.sums)
-        setup.resident.module.eval()
-        for start in range(0, len(rows), size):
-            x, y = batch(rows[start : start + size])
-            outputs = setup.outputs(x, y, self._precision)
-            loss += float(mean(outputs, y)) * len(y)
-            guess += setup.blind_loss(outputs, y) * len(y)
-            values = setup.metric(outputs, y)
-            if tally is not None:
-                tally += read_sums(values, tally.shape, setup.task.metric)
-            else:
-                metric += float(values.sum()) if values.ndim else float(values) * len(y)
-            end_fork(process)  # before the next batch, in which it would fork again
-        return loss, metric if tally is None else math.nan, guess, tally
 
     def _setup(self, name: str) -> TaskSetup:
         if name not in self._setups:
@@ -278,9 +265,10 @@ class Trainer:
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
-        with _guard(name, "its model cannot be built", task.model):
+        with guard_task(name, "its model cannot be built", task.model):
             with isolate_torch():
-                module = build_network(task, data, stream(self._seed, "initial", name))
+                rng = stream(self._seed, "initial", name)
+                module = build_network(task.model, data.shape, data.outputs, rng)
             last = supports_channels_last(module)
             resident = Resident(module, self.device)
         try:
@@ -291,10 +279,13 @@ class Trainer:
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)
                 sums = find_sums_shape(task.metric, data)
+                if sums is None and is_own(task.metric) and not isinstance(task.metric, OwnMetric):
+                    metric = check_values(metric, task.metric)
         except MmflError as error:
-            raise EngineError(f"task {name!r}: {error}") from error.__cause__
+            wrapped = EngineError(f"task {name!r}: {error}")
+            raise lead_to(wrapped, error) from error.__cause__
         optimizer, precision = self._optimizers[name], self._precision
-        with _guard(name, "its optimizer cannot be used", optimizer):
+        with guard_task(name, "its optimizer cannot be used", optimizer):
             try_optimizer(optimizer, module.parameters())
         made = kernel(
             self._kernels[name],
@@ -307,55 +298,3 @@ class Trainer:
         )
         guess = guess_blindly(data, task.loss)
         return TaskSetup(task, data, inputs, resident, made, metric, guess, sums, self.device)
-
-    def _refuse_tokens(self, setup: TaskSetup) -> None:
-        """Refuse whole numbers as examples of a built-in model that cannot embed them."""
-        model, data = setup.task.model, setup.data
-        if data.x_train.dtype != np.int64 or MODELS.kind_of(model) not in MODELS.table:
-            return
-        rule = "which only models of sequences (gru, lstm, transformer, cnn1d) and your own"
-        if getattr(model, "takes_tokens", False):
-            if data.vocabulary is not None:
-                return
-            rule = "but some are negative, which only your own model"
-        raise EngineError(
-            f"task {setup.task.name!r}: its examples are whole numbers, {rule} (with an embedding) "
-            "can take; give them as float32 or as bytes"
-        )
-
-    def _try_out(self, setup: TaskSetup) -> None:
-        """One small batch forward, so that a model that does not fit is found before training."""
-        name, data = setup.task.name, setup.data
-        self._refuse_tokens(setup)
-        setup.resident.module.eval()
-        rows = np.arange(min(2, len(data.y_train)))
-        model, loss = setup.task.model, setup.task.loss
-        with self.device.isolate(), torch.no_grad(), self.device.seed(stream(0, "try")):
-            with _guard(name, "its examples cannot be prepared", model):  # by a user's `Augment`
-                x, y = setup.inputs.train(rows, rng=stream(0, "try"))
-            with _guard(name, "its model does not run", model):
-                outputs = setup.outputs(x, y, "float32")
-                setup.resident.check()
-        shape = (len(rows), *y.shape[1:])
-        if data.classes is not None:
-            shape = (len(rows), data.classes, *y.shape[1:])
-        if loss.targets != "any" and tuple(outputs.shape) != shape:
-            wanted = f"{data.outputs} outputs"
-            if len(shape) > 2:
-                wanted = f"outputs of shape {shape[1:]}"
-            raise EngineError(
-                f"task {name!r}: its model must give {wanted} per example, "
-                f"got shape {tuple(outputs.shape)} for {len(x)} examples"
-            )
-        with (
-            _guard(name, "its loss or metric fails", loss),
-            self.device.isolate(),
-            torch.no_grad(),
-            self.device.seed(stream(0, "try")),
-        ):
-            self._sums(setup, rows, "train")
-
-
-def _guard(task: str, failed: str, part: object) -> Guard:
-    """A guard for what a task's parts do: whatever they raise is an error of that task."""
-    return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True)

@@ -10,10 +10,12 @@ from typing import Any
 import click
 from typer.core import TyperCommand, TyperGroup
 
+from mmfl.cli.shared.debugging import make_debug_option, show_error
 from mmfl.cli.shared.preconditions import check_preconditions
+from mmfl.errors import MmflError
 from mmfl.system.user_code import guard_own
 
-__all__ = ["ExperimentCommand", "GuardedGroup", "PlainCommand"]
+__all__ = ["DebugCommand", "ExperimentCommand", "GuardedGroup", "PlainCommand"]
 
 
 class GuardedGroup(TyperGroup):
@@ -25,9 +27,13 @@ class GuardedGroup(TyperGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with guard_own():
-            check_preconditions()
-            return super().invoke(ctx)
+        try:
+            with guard_own():
+                check_preconditions()
+                return super().invoke(ctx)
+        except (MmflError, MemoryError, OSError) as error:
+            show_error(error)
+            raise
 
 
 class PlainCommand(TyperCommand):
@@ -39,7 +45,15 @@ class PlainCommand(TyperCommand):
         self.help = "\n\n".join(" ".join(text.split()) for text in paragraphs)
 
 
-class ExperimentCommand(PlainCommand):
+class DebugCommand(PlainCommand):
+    """A command that may run user code, with --debug."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params.append(make_debug_option())
+
+
+class ExperimentCommand(DebugCommand):
     """A command with --set: ``--rounds 3`` gets the hint that it is ``--set rounds=3``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -26,6 +26,9 @@ except ImportError:  # Windows has no such limit
 CLOSED = 141
 """The exit code of a command whose output nobody reads: 128 + SIGPIPE, as for Unix tools."""
 
+NEVER_TRAINED = 3
+"""The exit code of a command whose result is stored, although a task in it never trained."""
+
 _OPTIONS = (
     (r"\bresume that run with resume=True", "resume that run with --resume"),
     (r"\bdifficulty and runs cannot\b", "difficulty and --run cannot"),
@@ -42,6 +45,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 __all__ = [
     "CLOSED",
+    "NEVER_TRAINED",
     "ClosedOutputError",
     "complain",
     "drop_output",

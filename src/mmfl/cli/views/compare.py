@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    from mmfl.cli.shared.debugging import TraceLog
     from mmfl.comparison import Comparison, Event, PlannedRun, Step
 
-__all__ = ["CompareView"]
+__all__ = ["CompareView", "note_event"]
 
 
 class CompareView:
@@ -90,6 +91,17 @@ class CompareView:
         if key not in self._bars:
             self._bars[key] = self._progress.add_task(text, total=of)
         self._progress.update(self._bars[key], description=text, completed=done)
+
+
+def note_event(log: TraceLog, run: PlannedRun, event: Event) -> None:
+    """Keep the tracebacks of turns that failed, and of a run that failed."""
+    from mmfl.comparison import Failed, Step
+
+    if isinstance(event, Step):
+        for trace in event.traces:
+            log.note(f"{run.name}, {trace}")
+    elif isinstance(event, Failed):
+        log.note_error(run.name, event.error)
 
 
 def _progress(console: Console) -> Progress:

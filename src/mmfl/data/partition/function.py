@@ -31,7 +31,7 @@ class ByFunction:
     def split(self, examples: Examples, clients: int, *, rng: Stream) -> Shards:
         """Call it, check what it returns."""
         found = self.function(examples, clients, rng)
-        where = f"partition {self.function.path!r}"
+        where = f"partition {self.function.name!r}"
         if hasattr(found, "__array__"):
             found = np.asarray(found)
             found = found if found.ndim == 1 and found.dtype != object else found.tolist()
