@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import mmfl
 from mmfl import Experiment
@@ -119,6 +120,21 @@ def test_an_optimizer_that_raises_costs_the_turn_and_names_its_line():
     *_, (_, record) = mmfl.rounds(replace(experiment, tasks=(task,)))
     assert {failure.reason for failure in record.failures} == {"raised"}
     assert "no more steps (test_local_optimizers.py, line" in record.failures[0].detail
+
+
+def test_hooks_of_the_callers_own_optimizers_are_set_aside():
+    alone = run(Inline(), optimizer="adam")
+
+    def forget(optimizer, args, kwargs):
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                weight.grad = None
+
+    hook = register_optimizer_step_pre_hook(forget)
+    try:
+        assert run(Inline(), optimizer="adam").fingerprint == alone.fingerprint
+    finally:
+        hook.remove()
 
 
 def test_a_model_that_is_trained_with_adam_needs_more_memory():

@@ -189,6 +189,19 @@ def test_a_device_that_fails_ends_the_run_with_one_sentence(monkeypatch, job):
             list(rounds)
 
 
+def test_an_operation_without_a_deterministic_algorithm_says_what_helps(monkeypatch):
+    class Fails(nn.Linear):
+        def forward(self, x):
+            if self.training:
+                raise RuntimeError("x_cuda does not have a deterministic implementation, but ...")
+            return super().forward(x)
+
+    e = own(lambda: Fails(6, 3), np.zeros((80, 6), np.float32), np.arange(80) % 3)
+    with second_memory(monkeypatch):
+        *_, (_, record) = mmfl.rounds(e)
+    assert record.failures[0].detail.endswith('bits every time: use device = "cpu"')
+
+
 def test_without_that_a_turn_that_raises_costs_only_the_turn(monkeypatch):
     class Fails(nn.Linear):
         def forward(self, x):

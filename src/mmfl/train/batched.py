@@ -84,7 +84,7 @@ class Batched:
 
     def _descend(self, schedule: _Schedule, room: _Room) -> tuple[Doubles, Doubles]:
         """All steps but the longest turns' last; each turn's loss before, and at its last step."""
-        count = len(schedule.plans)
+        count, take_step = len(schedule.plans), self._choose_step(schedule.work)
         before, after = np.full(count, np.nan), np.full(count, np.nan)
         for step in range(schedule.last + 1):
             active = schedule.active(step)
@@ -95,7 +95,7 @@ class Batched:
             after[active] = losses.numpy()
             before = after.copy() if step == 0 else before
             for place in range(len(active)) if step < schedule.last else ():
-                self._step(room, place, place, schedule.work, fresh=step == 0)
+                take_step(room, place, place, schedule.work, fresh=step == 0)
         return before, after
 
     def _finish(self, schedule: _Schedule, room: _Room, k: int) -> Flat:
@@ -107,7 +107,8 @@ class Batched:
         place, steps, last = schedule.ranked.index(k), len(schedule.plans[k]), schedule.last
         row = place if last else 0
         if steps == last + 1:
-            self._step(room, place, row, schedule.work, fresh=last == 0)
+            take_step = self._choose_step(schedule.work)
+            take_step(room, place, row, schedule.work, fresh=last == 0)
         if steps > 1:
             self._row[row].sub_(self._first[0])
         change: Flat = self._row[row].numpy()
@@ -139,6 +140,9 @@ class Batched:
             room.slopes[number - 1][:going].mul_(room.inputs[number][:going].sign())
         return -((logs * answers).sum(2) * shares).sum(1)
 
+    def _choose_step(self, work: LocalWork) -> Callable[..., None]:
+        return self._step_adjusted if work.prox or work.clip_norm is not None else self._step
+
     def _step(self, room: _Room, place: int, row: int, work: LocalWork, *, fresh: bool) -> None:
         """One client's step, from its place in the room to its row of weights.
 
@@ -146,9 +150,6 @@ class Batched:
         w <- w - lr v. A first step, made from weights that all clients share, puts its change
         into the row, any other the new weights.
         """
-        if work.prox or work.clip_norm is not None:
-            self._step_adjusted(room, place, row, work, fresh=fresh)
-            return
         decay, weights, velocity = work.weight_decay, self._row[row], self._velocity[row]
         keep, scale, moved = 1 - work.lr * decay, -work.lr, self._layers
         if work.momentum:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from mmfl.devices import get_device_type
-from mmfl.errors import EngineError
+from mmfl.errors import EngineError, text_of
 from mmfl.rng import Stream
 from mmfl.train.seeding import isolate_torch, seed_torch, settle_torch
 
@@ -49,6 +49,11 @@ class Device:
         if get_device_type(name) == "cuda":
             # Without it, cuBLAS is not deterministic; it is read when cuBLAS is first used.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+    @property
+    def fused(self) -> bool:
+        """Whether torch's fused optimizers can be relied on here."""
+        return get_device_type(self.name) != "mps"
 
     def put(self, tensor: Tensor) -> Tensor:
         """A tensor from the processor's memory in the device's; the same tensor if that is one."""
@@ -105,6 +110,12 @@ class Device:
             torch.cuda.synchronize(self._torch)
         else:
             torch.mps.synchronize()
+
+    def hint(self, error: BaseException) -> str:
+        """What helps whoever gets this error, if that is known."""
+        if self.home or "does not have a deterministic implementation" not in text_of(error):
+            return ""
+        return '; a GPU only does what gives the same bits every time: use device = "cpu"'
 
     def describe(self) -> dict[str, str]:
         """What this device computes with, by name; nothing for the processor."""

@@ -40,6 +40,6 @@ def kernel(
         return Batched(resident.layout, inputs, task.loss.label_smoothing)
     fast = name == "fast"
     batches = inputs.batches if fast else partial(inputs.batches, at_once=False)
-    start = choose_optimizer(optimizer, fused=fast)
+    start = choose_optimizer(optimizer, fused=fast and device.fused)
     least = find_least_batch(resident.module, lambda: inputs.train(np.zeros(1, np.int64))[0])
     return OneByOne(resident, batches, task.loss.mean, precision, start, device, least)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.nn.modules import module as torch_module
+from torch.optim import optimizer as torch_optimizer
 
 __all__ = ["USUAL", "change_settings", "read_settings", "set_for_gpu", "use_gpu_settings"]
 
@@ -21,7 +22,8 @@ _PRECISIONS = (("generic", "all"), *(("mkldnn", op) for op in ("matmul", "conv",
 _IEEE = ["none"] * len(_PRECISIONS)
 _HOOKS: list[dict[int, Any]] = [
     hooks
-    for name, hooks in vars(torch_module).items()
+    for module in (torch_module, torch_optimizer)
+    for name, hooks in vars(module).items()
     if name.startswith("_global_") and isinstance(hooks, dict)
 ]
 
@@ -90,7 +92,7 @@ def _change_precisions(precisions: list[str]) -> None:
 
 
 def _read_hooks() -> list[dict[int, Any]]:
-    """Hooks of all modules; an empty list if there are none."""
+    """Hooks of all modules and optimizers; an empty list if there are none."""
     return [dict(hooks) for hooks in _HOOKS] if any(_HOOKS) else []
 
 

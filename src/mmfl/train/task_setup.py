@@ -17,6 +17,7 @@ from mmfl.errors import text_of
 from mmfl.exchange import Split
 from mmfl.experiment import Task
 from mmfl.objectives import BinaryCrossEntropy, Loss, read_sums
+from mmfl.optimizers import Optimizer
 from mmfl.system.definitions import describe_place
 from mmfl.system.user_code import Guard, pass_on
 from mmfl.train import reference
@@ -44,11 +45,12 @@ class TaskSetup:
     guess: Tensor
     sums: tuple[int, ...] | None
     device: Device
+    optimizer: Optimizer
 
     @property
     def parts(self) -> tuple[object, ...]:
         """What a turn calls that may be the user's."""
-        return self.task.model, self.task.loss, self.task.metric, self.task.augment
+        return self.task.model, self.task.loss, self.task.metric, self.task.augment, self.optimizer
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
         """Those of the model, on the processor."""

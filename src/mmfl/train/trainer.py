@@ -208,7 +208,8 @@ class Trainer:
             pass_on(error)
             self.device.check()
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts) + hint_at_gradient(error, setup)
+                said = describe_error(error, *setup.parts)
+                said += self.device.hint(error) + hint_at_gradient(error, setup)
                 for turn in turns:
                     said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
                 if self._raise_errors:
@@ -297,4 +298,5 @@ class Trainer:
             device=self.device,
         )
         guess = guess_blindly(data, task.loss)
-        return TaskSetup(task, data, inputs, resident, made, metric, guess, sums, self.device)
+        found = inputs, resident, made, metric, guess, sums
+        return TaskSetup(task, data, *found, self.device, optimizer)
