@@ -31,6 +31,8 @@ def make_input_files(folder: Path) -> None:
     _data(folder / "data", rng)
     bids = "".join(f"{k},0.{k},0.2,{k / 2}\n" for k in range(8))
     (folder / "bids.csv").write_text(f"client,wards,stays,again\n{bids}")
+    patients = "".join(f"{k},{20 + k},{k % 3},{k % 2},{k / 7}\n" for k in range(60))
+    (folder / "data/patients.csv").write_text(f"id,age,hospital,outcome,days\n{patients}")
     (folder / "huge.csv").write_text("a" * 5_000_000)
     (folder / "empty.csv").touch()
     owners = rng.integers(-1, 8, size=ROWS)

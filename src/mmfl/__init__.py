@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mmfl.experiment import Clients, Experiment, Task
     from mmfl.loop import Rounds, rounds
     from mmfl.planning import plan
-    from mmfl.runs import Run, run
+    from mmfl.runs import Run, load_model, run
 
 __all__ = [
     "Clients",
@@ -29,6 +29,7 @@ __all__ = [
     "compare",
     "from_frame",
     "from_hugging_face",
+    "load_model",
     "plan",
     "rounds",
     "run",
@@ -45,6 +46,7 @@ _HOMES = {
     "compare": "mmfl.comparison.comparison",
     "from_frame": "mmfl.data",
     "from_hugging_face": "mmfl.data",
+    "load_model": "mmfl.runs.models",
     "plan": "mmfl.planning.predict",
     "rounds": "mmfl.loop.loop",
     "run": "mmfl.runs.runner",

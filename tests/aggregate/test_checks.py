@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mmfl.aggregate import Checks, check_update
+from mmfl.aggregate import REFUSALS, Checks, check_update
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Layout, Params
 
 LAYOUT = Layout((("weight", (2, 3)), ("bias", (2,))))
@@ -44,6 +44,12 @@ def test_a_good_update_is_packed_and_its_norm_is_measured_not_believed():
         ({"samples": -1}, "samples"),
         ({"samples": 10**30}, "samples"),
         ({"samples": "many"}, "samples"),
+        ({"seconds": "long"}, "seconds"),
+        ({"seconds": None}, "seconds"),
+        ({"seconds": [1.0]}, "seconds"),
+        ({"seconds": float("nan")}, "seconds"),
+        ({"seconds": float("inf")}, "seconds"),
+        ({"seconds": 10**400}, "seconds"),
         ({"examples": 0}, "examples"),
         ({"examples": -1}, "examples"),
         ({"examples": 11}, "examples"),
@@ -70,8 +76,13 @@ def test_a_bad_update_is_refused_with_its_reason(changes, reason):
     refused = verdict(update(**changes))
     assert isinstance(refused, ClientFailure)
     assert refused.reason == reason
+    assert refused.reason in REFUSALS, "a quarantine counts it"
     assert refused.address == ADDRESS
     assert refused.detail
+
+
+def test_a_clock_that_was_set_back_costs_no_turn():
+    assert isinstance(verdict(update(seconds=-86_400.0)), ClientUpdate)
 
 
 def test_the_limit_on_norms_is_a_setting():

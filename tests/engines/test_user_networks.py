@@ -39,6 +39,19 @@ class Rotary(nn.Module):
         return turned * (1 + 0.001 * self.calls)  # how often it was called can be seen
 
 
+class Spinning(nn.Module):
+    """A layer with complex numbers in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("turns", torch.polar(torch.ones(6, 2), torch.rand(6, 2)))
+
+    def forward(self, x):
+        pairs = torch.view_as_complex(self.layer(x).unflatten(-1, (2, 2)).contiguous())
+        return torch.view_as_real(pairs * self.turns).flatten(2)
+
+
 def make_network(kind: str) -> nn.Module:
     class Net(nn.Module):
         """Series are N x 1 x T x F."""
@@ -77,6 +90,12 @@ def make_network(kind: str) -> nn.Module:
         network.middle = nn.GRU(4, 4, batch_first=True)
     if kind == "frozen":
         network.first.requires_grad_(False)
+    if kind == "complex":
+        network.middle = Spinning()
+    if kind == "spectral norm":
+        network.middle = nn.utils.spectral_norm(nn.Linear(4, 4))
+    if kind == "attention":
+        network.middle = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     if kind == "lazy":
         network.middle = nn.Sequential(nn.LazyLinear(4), nn.Dropout(0.1))
     if kind == "hook":  # the hook refers to the network, and so must its copy's
@@ -89,7 +108,10 @@ def make_network(kind: str) -> nn.Module:
     return network
 
 
-KINDS = ("rotary", "mask", "batch norm", "dropout", "tied", "frozen", "gru", "lazy", "hook")
+KINDS = (
+    *("rotary", "mask", "batch norm", "dropout", "tied", "frozen", "gru", "lazy", "hook"),
+    *("complex", "spectral norm", "attention"),
+)
 
 
 def experiment(**models) -> mmfl.Experiment:

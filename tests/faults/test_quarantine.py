@@ -74,6 +74,7 @@ def test_every_reason_of_the_checks_is_a_strike():
         dataclasses.replace(good, address=good.address._replace(round=7)),
         dataclasses.replace(good, examples=6),
         dataclasses.replace(good, samples=-1),
+        dataclasses.replace(good, seconds=float("nan")),
         dataclasses.replace(good, loss_after=float("nan")),
         dataclasses.replace(good, delta={}),
         dataclasses.replace(good, delta={"w": np.ones(2)}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -53,6 +54,10 @@ class Forking:
         return Net(self, shape[0], outputs)
 
 
+BATCHES: Counter[tuple[int, str]] = Counter()
+"""Training batches of a process and a path, over all turns: a turn begins with a fresh network."""
+
+
 class Net(nn.Linear):
     """With "late" nobody waits: the fork goes on when somebody opens the pipe, as long as it lives.
 
@@ -61,12 +66,13 @@ class Net(nn.Linear):
 
     def __init__(self, settings: Forking, *sizes: int) -> None:
         super().__init__(*sizes)
-        self.settings, self.batches, self.factor = settings, 0, 1.0
+        self.settings, self.factor = settings, 1.0
 
     def forward(self, x):
         how, path = self.settings.how, Path(self.settings.path)
-        self.batches += self.training
-        in_training = self.training and self.batches == self.settings.batch
+        BATCHES[os.getpid(), self.settings.path] += self.training
+        batches = BATCHES[os.getpid(), self.settings.path]
+        in_training = self.training and batches == self.settings.batch
         if how == "late" and in_training and not os.fork():
             os.open(path, os.O_RDONLY)
             self.factor = 3.0

@@ -7,13 +7,14 @@ delta, and in our own worker for every update that goes into a partial sum.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field, Strict
 
-from mmfl.config import component
+from mmfl.config import component, short
 from mmfl.errors import text_of
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Flat, Layout, Params
 from mmfl.system.user_code import pass_on
@@ -21,7 +22,7 @@ from mmfl.system.user_code import pass_on
 __all__ = ["REFUSALS", "Checks", "check_update", "norm_of"]
 
 REFUSALS = frozenset(
-    ("malformed", "address", "examples", "samples", "loss", "names", "dtype", "shape")
+    ("malformed", "address", "examples", "samples", "seconds", "loss", "names", "dtype", "shape")
 ) | {"not finite", "norm"}
 """The reasons that `check_update` gives: what a client is to blame for."""
 
@@ -110,6 +111,9 @@ def _fault(
             "loss",
             f"loss {update.loss_before:g} before and {update.loss_after:g} after training",
         )
+    seconds = update.seconds
+    if not isinstance(seconds, float | int) or not abs(seconds) <= sys.float_info.max:
+        return "seconds", f"claims {short(seconds)} seconds"
     if isinstance(update.delta, Params) and update.delta.layout == layout:
         return None
     if not isinstance(update.delta, Mapping):

@@ -54,9 +54,10 @@ def keep(thing: Any) -> str:
         digest = _digest(thing)
     except Exception as error:  # pickling calls the user's code
         pass_on(error)
+        remedy = "give a function that builds it" if is_module(thing) else "define it in a module"
         raise problem(
             f"{_name_of(thing)!r} cannot be kept in memory, because something that it refers to "
-            f"cannot be copied to another process: {describe_error(error)}; define it in a module",
+            f"cannot be copied to another process: {describe_error(error)}; {remedy}",
             cause=error,
         ) from error
     path = f"in_memory:{_name_of(thing)}-{digest[:16]}"

@@ -15,6 +15,7 @@ from mmfl.data.datasets import (
 from mmfl.data.folders import data_folder, default_folder, wanted_folder
 from mmfl.data.image_folder import ImageFolder
 from mmfl.data.in_memory import InMemory, keep_data
+from mmfl.data.names import ClassNames, Feature, encode_features
 from mmfl.data.partition import (
     PARTITIONS,
     AutoPartition,
@@ -33,6 +34,7 @@ from mmfl.data.partition import (
 from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
 from mmfl.data.skew import label_skew, skew_by_chance, target_skew
 from mmfl.data.table_files import CsvFile, ParquetFile
+from mmfl.data.tables import read_frame
 
 __all__ = [
     "DATASETS",
@@ -44,11 +46,13 @@ __all__ = [
     "AutoPartition",
     "ByFunction",
     "ByGroup",
+    "ClassNames",
     "CsvFile",
     "Cut",
     "Dataset",
     "Dirichlet",
     "Examples",
+    "Feature",
     "FromFile",
     "FromFunction",
     "HalfClasses",
@@ -67,12 +71,14 @@ __all__ = [
     "content_hash",
     "data_folder",
     "default_folder",
+    "encode_features",
     "from_frame",
     "from_hugging_face",
     "holders",
     "keep_data",
     "label_skew",
     "match_clients",
+    "read_frame",
     "skew_by_chance",
     "target_skew",
     "wanted_folder",

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import short
+from mmfl.data.names import ClassNames, Feature, find_class_names, read_features
 from mmfl.errors import DataError, did_you_mean
 from mmfl.exchange import Shape
 from mmfl.system.user_code import pass_on
@@ -38,6 +39,8 @@ class Arrays:
             partition `by_group` makes each group a client. None = there are none.
         group_names: What the groups are called, by number; None = they have no names. Groups of
             the same name are the same client in every task.
+        class_names: What the classes are called; None = nothing.
+        features: The columns of the table that the examples are the rows of; None = not known.
     """
 
     x_train: npt.NDArray[Any]
@@ -47,6 +50,8 @@ class Arrays:
     classes: int | None
     groups: Ints | None = None
     group_names: tuple[str, ...] | None = None
+    class_names: ClassNames | None = None
+    features: tuple[Feature, ...] | None = None
 
     @property
     def shape(self) -> Shape:
@@ -92,11 +97,12 @@ class Arrays:
         Args:
             where: What the data is called in messages.
             parts: x_train, y_train, x_test, y_test; optionally `classes` (their number, their
-                names, or a word with a letter for each), `groups` and `group_names`. Instead of
-                x_train and y_train, `clients`: a list of one pair (x, y) per client.
+                names, or a word with a letter for each), `groups`, `group_names` and `features` (a
+                name for each, or a name and the values that became columns). Instead of x_train and
+                y_train, `clients`: a list of one pair (x, y) per client.
         """
         parts = _join_clients(where, parts)
-        known = (*PARTS, "classes", "groups", "group_names")
+        known = (*PARTS, "classes", "groups", "group_names", "features")
         for name in parts:
             if name not in known:
                 hint = did_you_mean(str(name), (*known, "clients"))
@@ -135,6 +141,8 @@ class Arrays:
             classes,
             groups,
             _group_names(where, parts.get("group_names"), groups),
+            None if real else find_class_names(parts.get("classes")),
+            read_features(where, parts.get("features"), x_train.shape[1:]),
         )
 
 

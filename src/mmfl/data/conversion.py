@@ -218,7 +218,7 @@ def _repair_targets(parts: dict[str, Any], notes: list[str]) -> dict[str, Any]:
         np.searchsorted(found, one.astype(str) if one.dtype.kind in "OSU" else one)
         for one in targets
     ]
-    return parts | dict(zip(names, targets, strict=True)) | {"classes": [str(v) for v in found]}
+    return parts | dict(zip(names, targets, strict=True)) | {"classes": found.tolist()}
 
 
 def _list(values: Anything) -> str:

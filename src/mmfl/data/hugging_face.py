@@ -102,7 +102,9 @@ def _read(splits: Mapping[str, Any], roles: Roles, where: str, notes: list[str])
         if len(xs) == 2 and tables[0].columns[whole[0]].kind == "images":
             xs = match_channels(xs[0], xs[1])
     else:
-        xs = encoder.encode_features(tables, names)
+        words = encoder.find_words(tables, names)
+        xs = encoder.encode_features(tables, words)
+        parts["features"] = list(words.items())
     parts |= dict(zip(("x_train", "x_test"), xs, strict=False))
     if client:
         parts |= number_clients(tables[0], client[0])

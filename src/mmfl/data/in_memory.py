@@ -6,6 +6,8 @@ its hash.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -60,6 +62,15 @@ def keep_data(value: Any, where: str) -> InMemory:
     arrays, notes = to_arrays(value, where)
     for note in notes:
         warn_user(f"{where}: {note}")
-    digest = content_hash(arrays)
+    digest = _hash(arrays)
     arrays = _kept.setdefault(digest, arrays)
     return InMemory(digest)
+
+
+def _hash(arrays: Arrays) -> str:
+    """The hash of the content, and of the names of classes and features if there are any."""
+    digest = content_hash(arrays)
+    names = [arrays.class_names, arrays.features]
+    if names == [None, None]:
+        return digest
+    return hashlib.sha256(f"{digest} {json.dumps(names)}".encode()).hexdigest()

@@ -16,7 +16,7 @@ from mmfl.exchange import (
     Params,
     Split,
 )
-from mmfl.experiment import DataCache, Ids, SimulatedFederation, model_needs
+from mmfl.experiment import DataCache, Ids, ModelDescription, SimulatedFederation, model_needs
 from mmfl.system.memory import Need, refuse
 from mmfl.system.turns import hold
 
@@ -71,6 +71,10 @@ class InlineEngine:
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
         return self._cache.hashes(self._experiment)
+
+    def describe(self) -> dict[str, ModelDescription]:
+        """From task name to how its model is built and used."""
+        return self._cache.describe(self._experiment)
 
     def numerics(self) -> dict[str, str]:
         """What this process computes with."""

@@ -40,6 +40,7 @@ from mmfl.exchange import (
 from mmfl.experiment import (
     DataCache,
     Ids,
+    ModelDescription,
     ModelSize,
     SimulatedFederation,
     hash_own_code,
@@ -122,6 +123,10 @@ class LocalEngine:
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data."""
         return self._cache.hashes(self._experiment)
+
+    def describe(self) -> dict[str, ModelDescription]:
+        """From task name to how its model is built and used."""
+        return self._cache.describe(self._experiment)
 
     def numerics(self) -> dict[str, str]:
         """What the workers compute with."""

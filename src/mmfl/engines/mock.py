@@ -14,7 +14,7 @@ from mmfl.exchange import (
     Params,
     Split,
 )
-from mmfl.experiment import Experiment, Federation, Ids
+from mmfl.experiment import Experiment, Federation, Ids, ModelDescription
 
 __all__ = ["MockEngine"]
 
@@ -40,6 +40,10 @@ class MockEngine:
 
     def data(self) -> dict[str, str]:
         """There is none."""
+        return {}
+
+    def describe(self) -> dict[str, ModelDescription]:
+        """Nothing is known of models."""
         return {}
 
     def numerics(self) -> dict[str, str]:

@@ -113,11 +113,8 @@ class Worker:
         tasks = {}
         for task, parts in arrays.items():
             classes, names = parts.pop("classes"), parts.pop("group_names")
-            tasks[task] = Arrays(
-                **{part: mapped[key] for part, key in parts.items()},
-                classes=classes,
-                group_names=names and tuple(names),
-            )
+            found: dict[str, Any] = {part: mapped[key] for part, key in parts.items()}
+            tasks[task] = Arrays(**found, classes=classes, group_names=names and tuple(names))
         self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
         resolved = Experiment.from_dict(experiment, allow_imports=True)

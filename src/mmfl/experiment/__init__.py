@@ -1,6 +1,7 @@
 """The whole configuration of a run: frozen, strict, TOML in and TOML out."""
 
 from mmfl.experiment.checkpoints import Checkpoints
+from mmfl.experiment.description import ModelDescription
 from mmfl.experiment.engines import (
     ENGINES,
     Engine,
@@ -55,6 +56,7 @@ __all__ = [
     "Local",
     "LocalOverride",
     "LocalTraining",
+    "ModelDescription",
     "ModelSize",
     "RecruitmentSettings",
     "Schedule",

@@ -29,6 +29,7 @@ from mmfl.system.user_code import Guard, guard_own, guard_part, is_own
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
+    from mmfl.experiment.description import ModelDescription
     from mmfl.experiment.federation import Federation
 
 __all__ = [
@@ -66,6 +67,10 @@ class Engine(Protocol):
 
     def data(self) -> dict[str, str]:
         """From task name to the SHA-256 of its data, for the tasks whose data it holds."""
+        ...
+
+    def describe(self) -> dict[str, ModelDescription]:
+        """From task name to how its model is built and used, for the tasks whose data it holds."""
         ...
 
     def numerics(self) -> dict[str, str]:

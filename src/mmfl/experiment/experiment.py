@@ -178,7 +178,7 @@ class Experiment:
         Files are read when this is first asked for.
         """
         without = () if self.plans_ahead else ("rounds",)
-        own, files = hash_table(decisive_table(self, *without)), self.hash_files()
+        own, files = hash_table(decisive_table(self, *without)), self.files()
         text = own + json.dumps(files, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest() if files else own
 

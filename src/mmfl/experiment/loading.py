@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mmfl.data import Arrays, Dataset, Named, Npz, Synthetic, content_hash
+from mmfl.data import Arrays, Dataset, Named, Normalize, Npz, Synthetic, content_hash
 from mmfl.errors import DataError, MmflError
+from mmfl.experiment.description import (
+    ModelDescription,
+    Scaling,
+    describe_model,
+    find_scaling,
+)
 from mmfl.system.memory import Need, refuse
 from mmfl.system.user_code import Guard, add_prefix
 
@@ -17,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["DataCache"]
 
 
+_UNKNOWN: Any = object()
+
+
 class DataCache:
     """Data sets in memory: those of the experiment that was served last."""
 
@@ -24,6 +33,7 @@ class DataCache:
         self._data_dir = data_dir
         self._loaded: list[tuple[Dataset, Arrays]] = []
         self._hashes: list[tuple[Arrays, str]] = []
+        self._scalings: list[tuple[Arrays, Normalize, Scaling]] = []
 
     def arrays(self, experiment: Experiment) -> dict[str, Arrays]:
         """From task name to its data; tasks on the same data set share the arrays.
@@ -55,6 +65,21 @@ class DataCache:
         return {
             task: next(hash_ for a, hash_ in kept if a is found) for task, found in arrays.items()
         }
+
+    def describe(self, experiment: Experiment) -> dict[str, ModelDescription]:
+        """From task name to how its model is built and used; scaling is computed once."""
+        arrays = self.arrays(experiment)
+        self.keep(experiment, arrays)
+        found, scalings = {}, []
+        for task in experiment.tasks:
+            data, how = arrays[task.name], task.normalize
+            same = (s for a, n, s in self._scalings if a is data and n == how)
+            scaling = next(same, _UNKNOWN)
+            scaling = find_scaling(task, data) if scaling is _UNKNOWN else scaling
+            scalings.append((data, how, scaling))
+            found[task.name] = describe_model(experiment, task, data, scaling)
+        self._scalings = scalings
+        return found
 
     def _load(self, task: str, dataset: Dataset) -> Arrays:
         try:

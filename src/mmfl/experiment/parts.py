@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -238,10 +239,10 @@ def _take_data(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hash(path: str) -> str:
-    try:
-        return hash_input(path)
-    except OSError:  # reading it for use will say what is wrong
-        return ""
+    for _ in range(2):  # what fails may succeed again
+        with suppress(OSError):
+            return hash_input(path)
+    return ""  # reading it for use will say what is wrong
 
 
 def fits_batched(task: Task, local: LocalTraining, precision: str) -> bool:

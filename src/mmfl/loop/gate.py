@@ -137,7 +137,8 @@ class Gate:
             sum_free = result if result.partial is None else replace(result, partial=None)
             self.failures.append(sum_free)  # failures are kept longer than sums
             return result
-        if result.probability != job.probability:
+        claimed = result.probability  # it may be anything, even an array
+        if type(claimed) is not float or claimed != job.probability:
             result = replace(result, probability=job.probability)
         self.samples += result.samples
         self.seconds_clients += result.seconds

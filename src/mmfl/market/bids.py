@@ -1,8 +1,9 @@
 """Bids: what each client asks for training each task, and how bids are ranked.
 
-Rows are clients, columns are tasks. `inf` means unwilling; NaN is an error and never means
-unwilling. Nothing is repaired silently: whatever breaks a rule raises `InputError`, which says
-where, which rule, and what was given.
+Rows are clients, columns are tasks. `inf` means unwilling. NaN is an error, except in a pandas
+DataFrame, where it is the only way to say unwilling (`mmfl.market.frames`). Nothing is repaired
+silently: whatever breaks a rule raises `InputError`, which says where, which rule, and what was
+given.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import short
 from mmfl.errors import InputError
+from mmfl.market.frames import is_frame, make_frame, read_frame
 from mmfl.market.ranking import rank_columns
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["SLACK", "Bids", "at_most", "check_positive"]
 
@@ -39,7 +44,8 @@ class Bids:
     """A table of bids whose rows and columns have names.
 
     Attributes:
-        values: (N, S) what client i asks for task s: >= 0, inf = unwilling. Not to be changed.
+        values: (N, S) what client i asks for task s: >= 0, inf = unwilling. Not to be changed. A
+            DataFrame (NaN = unwilling) also gives the names of clients and tasks.
         clients: (N) what the rows are called; by default 0 to N - 1.
         tasks: (S) what the columns are called; by default "task 1" to "task S".
     """
@@ -49,11 +55,16 @@ class Bids:
     tasks: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        values = _check_bids(self.values)
+        values, clients, tasks = self.values, self.clients, self.tasks
+        if is_frame(values):
+            values, rows, columns = read_frame(values)
+            clients = clients if len(clients) else rows
+            tasks = tasks or tuple(columns)
+        values = _check_bids(values)
         N, S = values.shape
-        clients = self.clients if len(self.clients) else range(N)
+        clients = clients if len(clients) else range(N)
         clients = clients if isinstance(clients, range) else list(clients)
-        tasks = tuple(self.tasks) or tuple(f"task {s + 1}" for s in range(S))
+        tasks = tuple(tasks) or tuple(f"task {s + 1}" for s in range(S))
         if len(clients) != N:
             raise InputError(f"bids have {N} rows, but {len(clients)} clients are named")
         if len(tasks) != S:
@@ -74,8 +85,32 @@ class Bids:
 
     @classmethod
     def of(cls, bids: Any) -> Bids:
-        """Bids from anything array-like, N x S; `Bids` are taken as they are."""
+        """Bids from anything array-like, N x S, or a DataFrame; `Bids` are taken as they are."""
         return bids if isinstance(bids, Bids) else cls(bids)
+
+    def read_alike(self, bids: Any) -> Bids:
+        """Other bids of the same clients for the same tasks; a DataFrame's are found by name."""
+        other = Bids.of(bids)
+        if not is_frame(bids) or (other.tasks, [*other.clients]) == (self.tasks, [*self.clients]):
+            return other
+        for what, own, given in (
+            ("client", self.clients, other.clients),
+            ("task", self.tasks, other.tasks),
+        ):
+            odd = set(own) ^ set(given)
+            if odd:
+                name = min(odd, key=str)
+                whose = "is not in the DataFrame" if name in own else "is not in the auction"
+                raise InputError(f"{what} {name!r} {whose}")
+        places = {name: row for row, name in enumerate(other.clients)}
+        rows = [places[name] for name in self.clients]
+        columns = [other.tasks.index(name) for name in self.tasks]
+        return Bids(other.values[np.ix_(rows, columns)], self.clients, self.tasks)
+
+    def to_frame(self) -> DataFrame:
+        """The bids as a DataFrame: clients are the index, tasks the columns, NaN = unwilling."""
+        values = np.where(np.isinf(self.values), np.nan, self.values)
+        return make_frame(values, self.clients, self.tasks)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -6,13 +6,18 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.errors import InputError
 from mmfl.market.bids import Bids, Floats, Ints
+from mmfl.market.frames import make_frame
+from mmfl.market.options import check_choice
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = [
     "Fraction",
@@ -88,9 +93,23 @@ class Recruitment:
         with np.errstate(over="ignore"):
             return float(self.spend.sum())
 
+    def to_frame(
+        self, what: Literal["participation", "payment", "bids"] = "participation"
+    ) -> DataFrame:
+        """A table as a DataFrame: clients are the index, tasks the columns, NaN = unwilling.
+
+        Args:
+            what: Which table: how much of each task a client trains, what it is paid, or its bids.
+        """
+        if what == "bids":
+            return self.bids.to_frame()
+        check_choice(what, ("participation", "payment", "bids"), "what")
+        values = np.where(np.isinf(self.bids.values), np.nan, getattr(self, what))
+        return make_frame(values, self.bids.clients, self.bids.tasks)
+
     def utility(self, costs: npt.ArrayLike | Bids) -> Floats:
         """(N) each client's gain if these are its true costs: sum of pay - x * cost over tasks."""
-        true = Bids.of(costs).values
+        true = self.bids.read_alike(costs).values
         if true.shape != self.bids.shape:
             N, S = self.bids.shape
             raise InputError(f"costs must be {N} clients x {S} tasks like the bids")

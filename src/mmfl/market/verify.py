@@ -61,7 +61,7 @@ def is_individually_rational(outcome: Recruitment, bids: Any = None) -> bool:
 
 def rationality_violation(outcome: Recruitment, bids: Any = None) -> str | None:
     """The first client (by row, then task) that loses money or gets it for nothing, or None."""
-    table = outcome.bids if bids is None else Bids.of(bids)
+    table = outcome.bids if bids is None else outcome.bids.read_alike(bids)
     _check_shapes(outcome, table)
     x, pay, asked = outcome.participation, outcome.payment, table.values
     joins = x > 0

@@ -20,7 +20,7 @@ import numpy as np
 from mmfl.aggregate import Checks
 from mmfl.config import component
 from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params, Split
-from mmfl.experiment import Experiment, Federation, Ids
+from mmfl.experiment import Experiment, Federation, Ids, ModelDescription
 from mmfl.objectives import LossScore
 
 __all__ = ["Fixed", "Predictor", "Surrogate", "Work", "make_surrogate_experiment", "work_of"]
@@ -122,6 +122,10 @@ class Surrogate:
 
     def data(self) -> dict[str, str]:
         """None is held."""
+        return {}
+
+    def describe(self) -> dict[str, ModelDescription]:
+        """There are no models."""
         return {}
 
     def numerics(self) -> dict[str, str]:

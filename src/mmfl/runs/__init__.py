@@ -17,6 +17,7 @@ from mmfl.runs.environment import (
     sessions,
 )
 from mmfl.runs.failures import TaskTurns, turns_by_task
+from mmfl.runs.models import load_model
 from mmfl.runs.overview import STATES, Overview, is_run, read_overview
 from mmfl.runs.profiling import Profile, profile, timed_rounds
 from mmfl.runs.result import Run, no_nan
@@ -53,6 +54,7 @@ __all__ = [
     "is_owned",
     "is_run",
     "is_unsigned",
+    "load_model",
     "made_with",
     "no_nan",
     "order_variants",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmfl.fairness import variance, worst
 from mmfl.objectives import find_merit
@@ -22,6 +22,9 @@ from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.faults import Tally, count_quarantined, tallies
 from mmfl.runs.records import AwardRow, FailureRow, TurnRow, read_records
 from mmfl.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from mmfl.train import TrainedModel
 
 __all__ = ["Run", "no_nan", "status_of"]
 
@@ -169,6 +172,22 @@ class Run:
         """
         with closing(RunStore.open(self.folder, damaged=bool(self.damage))) as store:
             return list(read_records(store, name))
+
+    def model(self, task: str, *, network: Any = None, allow_imports: bool = False) -> TrainedModel:
+        """A task's trained model, in evaluation mode: ``run.model("heart").predict(x)``.
+
+        It needs no training data: the run has the scaling and the names of the classes. If the run
+        has not finished, it is the model of the newest checkpoint, with a warning.
+
+        Args:
+            task: The task's name.
+            network: What builds the network, if it was passed in memory and this is another
+                program: an ``nn.Module``, a class of them, or a function.
+            allow_imports: Whether a network that the run names as ``module:Name`` may be imported.
+        """
+        from mmfl.runs.models import read_model
+
+        return read_model(self.folder, task, network=network, allow_imports=allow_imports)
 
     @property
     def merits(self) -> list[float]:

@@ -25,6 +25,7 @@ from mmfl.runs.directory.folders import (
 )
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names, make_absolute
+from mmfl.runs.models import read_descriptions
 from mmfl.runs.result import Run
 from mmfl.runs.resume import find_resumable
 from mmfl.runs.store import RunStore
@@ -154,7 +155,7 @@ class StoredRounds(Rounds):
                 saving.take(state)
                 yield state, record
             saving.finish()
-            store.save_models(state.params)
+            store.save_models(state.params, read_descriptions(store))
             auction.settle(store)
             _note_end(store, state, ready.population)
         except (GeneratorExit, KeyboardInterrupt):
@@ -179,7 +180,10 @@ class StoredRounds(Rounds):
             try:
                 with ready.hold() as engine:
                     data, numerics = engine.data() | experiment.hash_files(), engine.numerics()
-                return RunStore.create(self.folder, experiment, data, numerics)
+                    described: Any = getattr(
+                        engine, "describe", dict
+                    )()  # a user's own may not have it
+                return RunStore.create(self.folder, experiment, data, numerics, described)
             except FolderTakenError:
                 if resume and is_marked(self.folder):  # it was not when we looked for a run
                     raise StoreError(f"{str(self.folder)!r} is in use by another process") from None

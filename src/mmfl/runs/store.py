@@ -27,7 +27,7 @@ from typing import Any
 
 from mmfl.errors import StoreError
 from mmfl.exchange import Params
-from mmfl.experiment import Experiment, hash_own_code
+from mmfl.experiment import Experiment, ModelDescription, hash_own_code
 from mmfl.loop import RoundRecord, State
 from mmfl.runs.checkpoints import model_file, sync_folder, write_whole
 from mmfl.runs.database import (
@@ -97,6 +97,7 @@ class RunStore:
         experiment: Experiment,
         data: Mapping[str, str] | None = None,
         numerics: Mapping[str, str] | None = None,
+        descriptions: Mapping[str, ModelDescription] | None = None,
     ) -> RunStore:
         """Start a run's directory; of several processes that want the same one, one gets it.
 
@@ -105,6 +106,7 @@ class RunStore:
             experiment: The experiment, resolved.
             data: From task name to the SHA-256 of its data.
             numerics: What the engine computes with.
+            descriptions: How tasks' models are built and used, as far as that is known.
         """
         refuse_taken(folder)
         environment = environment_now(numerics or {}, hash_own_code(experiment))
@@ -136,7 +138,8 @@ class RunStore:
             with store._writing():
                 create_tables(database)
                 written = {MARK: mark.content} | first
-                write_first_rows(database, experiment, mark.token, written)
+                known = descriptions or {}
+                write_first_rows(database, experiment, mark.token, written, known)
             with store._durably():  # before there is a checkpoint, which would be
                 store.sign(experiment.rounds)
             undo.pop_all()
@@ -257,7 +260,9 @@ class RunStore:
             calls.executemany(database, statement, rows)
             set_meta(database, digest_auction=auction_digest(database))
 
-    def save_models(self, params: Mapping[str, Params]) -> None:
+    def save_models(
+        self, params: Mapping[str, Params], known: Mapping[str, ModelDescription]
+    ) -> None:
         """Write the weights of all tasks, each file whole or not at all."""
         with explain_errors("write", self.folder):
             models = self._place / "models"
@@ -267,7 +272,7 @@ class RunStore:
             sync_folder(self._place)
         self.write_files(
             {
-                f"models/{task}.safetensors": partial(model_file, task, weights)
+                f"models/{task}.safetensors": partial(model_file, task, weights, known.get(task))
                 for task, weights in params.items()
             }
         )

@@ -2,6 +2,7 @@
 
 from mmfl.train.device import DeviceLostError
 from mmfl.train.numerics import numerics
+from mmfl.train.trained_model import TrainedModel, build_model
 from mmfl.train.trainer import Trainer
 
-__all__ = ["DeviceLostError", "Trainer", "numerics"]
+__all__ = ["DeviceLostError", "TrainedModel", "Trainer", "build_model", "numerics"]

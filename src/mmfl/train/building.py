@@ -15,14 +15,14 @@ from mmfl.models import Model
 from mmfl.rng import Stream
 from mmfl.train.seeding import seed_torch
 
-__all__ = ["build_network"]
+__all__ = ["build_network", "make_network"]
 
 _in_use: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 """Parameters of all networks of this process that were built and still exist, by their id."""
 
 
 def build_network(model: Model, shape: Shape, outputs: int, rng: Stream) -> nn.Module:
-    """A network with its first weights.
+    """A network with its first weights, which no other task has in use.
 
     Layers that find out the sizes of their weights themselves (``nn.LazyLinear``) are given a batch
     of zeros.
@@ -33,6 +33,13 @@ def build_network(model: Model, shape: Shape, outputs: int, rng: Stream) -> nn.M
         outputs: How many numbers it gives per example.
         rng: What first weights are drawn from.
     """
+    module = make_network(model, shape, outputs, rng)
+    _refuse_reuse(module)
+    return module
+
+
+def make_network(model: Model, shape: Shape, outputs: int, rng: Stream) -> nn.Module:
+    """See `build_network`; the network may be one that is in use."""
     with seed_torch(rng):
         module = model.build(shape, outputs)
         if any(map(is_lazy, chain(module.parameters(), module.buffers()))):
@@ -40,7 +47,6 @@ def build_network(model: Model, shape: Shape, outputs: int, rng: Stream) -> nn.M
             module.eval()
             with torch.no_grad():
                 module(torch.zeros(2, *shape, dtype=kind))
-    _refuse_reuse(module)
     return module
 
 

@@ -6,6 +6,7 @@ Setting the weights is then one copy and reading them is none, whatever the mode
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 import numpy as np
 import torch
@@ -119,8 +120,8 @@ class Resident:
         return {n: firsts.get(id(t)) for n, t in state.items() if n not in self._weights}
 
     def _place(self, name: str) -> tuple[nn.Module, str]:
-        path, _, key = name.rpartition(".")
-        return self.module.get_submodule(path), key
+        *path, key = name.split(".")
+        return reduce(getattr, path, self.module), key
 
     def _current(self, name: str) -> Tensor:
         owner, key = self._places[name]

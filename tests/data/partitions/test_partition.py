@@ -204,6 +204,7 @@ def test_one_number_of_points_is_a_range_of_one() -> None:
     [
         ({}, 21, ["21 clients", "20 training examples", "overlap"]),
         ({"points": 6}, 4, ["4 clients", "6 points each", "need 24", "there are only 20"]),
+        ({"points": [6, 9]}, 4, ["6 to 9 points need at least 24", "there are only 20"]),
         ({"points": [1, 90]}, 20, ["20 clients", "1 to 90 points", "there are only 20"]),
         ({"overlap": True}, 2, ["overlap = true needs points"]),
         ({"points": [1, 21], "overlap": True}, 2, ["points up to 21 exceed"]),

@@ -197,15 +197,15 @@ def cut_sizes(points: tuple[int, int] | None, examples: int, clients: int, rng: 
                 "lower clients.count or set points and overlap = true"
             )
         return np.full(clients, examples // clients) + (np.arange(clients) < examples % clients)
-    needed = clients * points[0]
+    low, high = points
+    needed, drawn = clients * low, low == high
     if needed <= examples:
-        sizes = draw_sizes(points, np.arange(clients), rng)
+        sizes, drawn = draw_sizes(points, np.arange(clients), rng), True
         needed = int(sizes.sum())
     if needed > examples:
-        low, high = points
         each = f"{low} points each" if low == high else f"{low} to {high} points"
         raise DataError(
-            f"{clients} clients with {each} need {needed} training "
+            f"{clients} clients with {each} need {'' if drawn else 'at least '}{needed} training "
             f"examples, but there are only {examples}; lower points or "
             "clients.count, or set overlap = true"
         )

@@ -7,7 +7,7 @@ other numbers make the task a regression.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -116,7 +116,9 @@ class Encoder:
                     raise DataError(f"{test.where} has no column {short(name)}")
             tables.append(self.drop_rows(test, used))
         parts = self.encode_targets(tables, targets)
-        parts |= _name_parts("x", self.encode_features(tables, features))
+        words = self.find_words(tables, features)
+        parts |= _name_parts("x", self.encode_features(tables, words))
+        parts["features"] = list(words.items())
         if client is not None:
             parts |= number_clients(tables[0], client)
         return parts
@@ -159,9 +161,21 @@ class Encoder:
         )
         return table.take(np.flatnonzero(~empty))
 
-    def encode_features(self, tables: Sequence[Table], names: Sequence[str]) -> list[Anything]:
-        """The features of each table, a row per row."""
-        words = {name: self._find_words(tables, name) for name in names}
+    def find_words(
+        self, tables: Sequence[Table], names: Sequence[str]
+    ) -> dict[str, list[str] | None]:
+        """From column to the values that become columns of 0 and 1; None if it stays as it is."""
+        return {name: self._find_words(tables, name) for name in names}
+
+    def encode_features(
+        self, tables: Sequence[Table], words: Mapping[str, list[str] | None]
+    ) -> list[Anything]:
+        """The features of each table, a row per row.
+
+        Args:
+            tables: The tables.
+            words: By column: the values that become columns of 0 and 1; None if it stays as it is.
+        """
         width = sum(1 if known is None else len(known) for known in words.values())
         refuse([Need(tables[0].where, 4 * width * sum(table.rows for table in tables))])
         made: list[Anything] = []
@@ -258,7 +272,8 @@ class Encoder:
             few = ", ".join(known[:6]) + (f", ... {known[-1]}" if len(known) > 6 else "")
             self.notes.append(f"classes are numbered in this order: {few}")
         made = [_find_places(column, known) for column in columns]
-        return _name_parts("y", made) | {"classes": known}
+        truth = known == ["False", "True"]
+        return _name_parts("y", made) | {"classes": [False, True] if truth else known}
 
     def _are_classes(self, tables: Sequence[Table], name: str) -> bool:
         """Whether the targets of a column are classes."""

@@ -89,31 +89,36 @@ class Response:
         return self.utility - self.truthful
 
 
-def best_response(mechanism: Rule, costs: Any, user: int, *, most: int | None = None) -> Response:
+def best_response(
+    mechanism: Rule, costs: Any, user: int | str, *, most: int | None = None
+) -> Response:
     """The best false bid found for a client, if all others bid their costs: a lower bound.
 
     Args:
         mechanism: A mechanism with its options, such as ``BudgetFair(29.0)``, or a function from
             `Bids` to a `Recruitment`.
         costs: N x S true costs; inf = unwilling.
-        user: The row of the client.
+        user: The row of the client, or its name.
         most: Try at most about this many bids per task; by default all that can matter.
     """
     return max(responses(mechanism, costs, user, most=most), key=lambda found: found.gain)
 
 
 def responses(
-    mechanism: Rule, costs: Any, user: int, *, most: int | None = None
+    mechanism: Rule, costs: Any, user: int | str, *, most: int | None = None
 ) -> tuple[Response, ...]:
     """The best lie in each task that the client is willing to train, and last in all at once."""
     table = Bids.of(costs)
-    whole = isinstance(user, int | np.integer) and not isinstance(user, bool)
-    if not whole or not 0 <= user < table.shape[0]:
+    named = isinstance(user, str) and user in table.clients
+    row = table.clients.index(user) if named else user
+    whole = isinstance(row, int | np.integer) and not isinstance(row, bool)
+    if isinstance(row, str) or not whole or not 0 <= row < table.shape[0]:
         last = table.shape[0] - 1
-        raise InputError(f"user must be a row of the costs, 0 to {last}, got {short(user)}")
+        rule = f"a row of the costs, 0 to {last}, or a client's name"
+        raise InputError(f"user must be {rule}, got {short(user)}")
     if most is not None:
         check_count(most, "most")
-    search = _LieSearch(function_of(mechanism), table, int(user))
+    search = _LieSearch(function_of(mechanism), table, int(row))
     lies = {s: search.lies_in(s, most) for s, cost in enumerate(search.true) if cost < np.inf}
     mark_ups = [tuple(cost * factor for cost in search.true) for factor in MARKUPS]
     found = [*(search.best(rows, s) for s, rows in lies.items()), search.best(mark_ups, None)]

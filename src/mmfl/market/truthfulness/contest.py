@@ -126,6 +126,7 @@ def contest(
         tables: Bids by seed, all with the same tasks; None for bids that were given.
         budgets: The budgets.
     """
+    tables = {seed: Bids.of(table) for seed, table in tables.items()}
     return make_contest(mechanisms, tables, budgets, auctions(mechanisms, tables, budgets))
 
 

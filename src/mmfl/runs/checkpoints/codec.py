@@ -33,6 +33,7 @@ from safetensors.numpy import load, save
 
 from mmfl.errors import StoreError, describe_type
 from mmfl.exchange import Layout, Params
+from mmfl.experiment import ModelDescription
 from mmfl.loop import ClientTable, Segment, State
 from mmfl.objectives import Measured
 
@@ -127,9 +128,16 @@ def check_state(value: Any, where: str) -> None:
     _refuse_shared({where: value})
 
 
-def model_file(task: str, weights: Params) -> bytes:
-    """A task's weights as a safetensors file, by tensor name."""
-    return save(dict(weights.items()), metadata={"task": task})
+def model_file(task: str, weights: Params, description: ModelDescription | None = None) -> bytes:
+    """A task's weights as a safetensors file, by tensor name.
+
+    Args:
+        task: The task's name.
+        weights: Its weights.
+        description: How the model is built and used. It goes into the file's header.
+    """
+    about = {"task": task} if description is None else {"mmfl": description.to_json()}
+    return save(dict(weights.items()), metadata=about)  # one key: safetensors gives them any order
 
 
 def _plain(value: Any, arrays: dict[str, Array], where: str, depth: int = 0) -> Any:

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mmfl.experiment import Experiment
+from mmfl.experiment import Experiment, ModelDescription
 from mmfl.loop import RoundRecord, State
 from mmfl.objectives import METRICS
 from mmfl.runs.assignments import pack_assignments, pack_turns
@@ -81,16 +81,24 @@ def round_digest(database: sqlite3.Connection, round: int) -> str:  # noqa: A002
     return digest_round(before, rows("round", round)[0][:-1], *others)
 
 
-def task_rows(experiment: Experiment) -> Iterator[Row]:
+def task_rows(
+    experiment: Experiment, descriptions: Mapping[str, ModelDescription]
+) -> Iterator[Row]:
     """The rows of table `task`."""
     for number, task in enumerate(experiment.tasks):
         assert task.metric is not None  # the experiment is resolved
         kind = METRICS.kind_of(task.metric)
-        yield number, task.name, kind, task.metric.better, task.target, ""
+        known = descriptions.get(task.name)
+        described = "" if known is None else known.to_json()
+        yield number, task.name, kind, task.metric.better, task.target, described
 
 
 def write_first_rows(
-    database: sqlite3.Connection, experiment: Experiment, token: str, written: Mapping[str, bytes]
+    database: sqlite3.Connection,
+    experiment: Experiment,
+    token: str,
+    written: Mapping[str, bytes],
+    descriptions: Mapping[str, ModelDescription],
 ) -> None:
     """Write what the tables hold before the first round.
 
@@ -99,9 +107,10 @@ def write_first_rows(
         experiment: The experiment, resolved.
         token: The mark's, which no other run directory has.
         written: The content of the directory's other files, by name.
+        descriptions: How tasks' models are built and used, as far as that is known.
     """
     query = "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?)"
-    calls.executemany(database, query, list(task_rows(experiment)))
+    calls.executemany(database, query, list(task_rows(experiment, descriptions)))
     hashes = {name: hash_and_size(content) for name, content in written.items()}
     set_meta(
         database,

@@ -1,4 +1,4 @@
-"""Clients' evaluations: whatever one of them is, it costs that client, and never the run."""
+"""Whatever a client sends costs that client, and never the run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mmfl.aggregate import REFUSALS
 from mmfl.config import short
 from mmfl.exchange import Evaluation
 from mmfl.faults import Faults, Misbehaving
 from mmfl.loop.scoring import combine
-from support.crowd import mock, play
+from support.crowd import mock, play, step
 
 
 def hold_five(task, params, client):
@@ -90,3 +92,34 @@ def test_whole_numbers_are_numbers():
     [(_, record)] = play(test)
     assert record.failures == ()
     assert combine([Evaluation("a", 2, 1, 1)])["a"].metric == 0.5
+
+
+ODD_TURNS = {
+    "seconds": {"seconds": "long"},
+    "no seconds": {"seconds": None},
+    "losses": {"loss_before": [0.5], "loss_after": "low"},
+    "samples": {"samples": 2.5},
+    "address": {"address": None},
+    "delta": {"delta": "all of it"},
+}
+
+
+@pytest.mark.parametrize("how", ODD_TURNS)
+def test_an_odd_update_costs_that_turn(how):
+    def turn(job, params):
+        odd = ODD_TURNS[how] if job.address.client == 3 else {}
+        return dataclasses.replace(step(job, params), **odd)
+
+    [(_, record)] = play(mock(turn, changes={"rounds": 1}))
+    [failure] = record.failures
+    assert (failure.address.client, failure.turn) == (3, True)
+    assert failure.reason in REFUSALS
+
+
+@pytest.mark.parametrize("claim", ["certain", None, [0.5], np.array([0.1, 0.2]), math.nan, 7])
+def test_a_claimed_probability_is_ignored(claim):
+    def turn(job, params):
+        return dataclasses.replace(step(job, params), probability=claim)
+
+    [(_, record)] = play(mock(turn, changes={"rounds": 1}))
+    assert record.failures == ()
