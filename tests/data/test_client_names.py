@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mmfl.data import Arrays, content_hash, match_clients
-from mmfl.data.client_names import sort_names
+from mmfl.data.tables import sort_names
 from mmfl.errors import DataError, MmflWarning
 from mmfl.experiment import Experiment, Task, simulate
 from support.helpers import one_line
@@ -29,6 +29,7 @@ def holders(federation, task, count):
 
 def test_whole_numbers_are_sorted_by_number():
     assert sort_names(["10", "9", "100"]) == ("9", "10", "100")
+    assert sort_names(["9" * 5000, "10"]) == ("10", "9" * 5000)
     assert sort_names(["10", "9", "b"]) == ("10", "9", "b")
 
 

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from mmfl.data.arrays import Arrays
+from mmfl.data.tables import sort_names
 
-__all__ = ["match_clients", "sort_names"]
-
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-
-
-def sort_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Names in order: by number if all are whole numbers, else as text."""
-    known = set(names)
-    if all(map(_WHOLE.fullmatch, known)):
-        return tuple(sorted(known, key=lambda name: (int(name), name)))
-    return tuple(sorted(known))
+__all__ = ["match_clients"]
 
 
 def match_clients(arrays: Mapping[str, Arrays]) -> tuple[dict[str, Arrays], bool]:

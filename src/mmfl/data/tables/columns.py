@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.data.client_names import sort_names
-
-__all__ = ["Column", "Table", "is_number", "parse_number"]
+__all__ = ["Column", "Table", "is_number", "parse_number", "sort_names"]
 
 Anything = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_ANY_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 _LONG = re.compile(r"[+-]?[0-9]{19,}")
 _TRUTH = {"true": True, "false": False}
 
@@ -119,3 +118,11 @@ def parse_number(text: str) -> float | None:
 def is_number(text: str) -> bool:
     """Whether a cell holds a number."""
     return parse_number(text) is not None
+
+
+def sort_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in order: by number if all are whole numbers, else as text."""
+    known = set(names)
+    if all(map(_ANY_WHOLE.fullmatch, known)):
+        return tuple(sorted(known, key=lambda name: (int(name), name)))
+    return tuple(sorted(known))
