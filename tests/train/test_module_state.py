@@ -96,6 +96,16 @@ def test_what_a_network_can_reach_is_put_back(change):
         assert describe(module) == before
 
 
+@pytest.mark.parametrize("change", [name for name in CHANGES if "tensor" in name])
+def test_large_tensors_are_put_back_if_they_were_changed(change, monkeypatch):
+    monkeypatch.setattr("mmfl.train.module_state.LARGE", 0)
+    test_what_a_network_can_reach_is_put_back(change)
+    module = Keeper()
+    state, before = ModuleState(module, module.parameters()), module.table.data_ptr()
+    state.restore()
+    assert module.table.data_ptr() == before
+
+
 def test_weights_are_left_alone():
     module = Keeper()
     state = ModuleState(module, module.parameters())

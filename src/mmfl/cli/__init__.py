@@ -15,8 +15,10 @@ from mmfl.cli import (
     check,
     compare,
     data,
+    log,
     plan,
     profile,
+    remove,
     reproduce,
     run,
     status,
@@ -63,6 +65,8 @@ app.command("reproduce", cls=DebugCommand)(reproduce.reproduce)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("list", cls=PlainCommand)(listing.list_)
+app.command("log", cls=PlainCommand)(log.log)
+app.command("remove", cls=PlainCommand)(remove.remove)
 app.command("status", cls=PlainCommand)(status.status)
 app.command("verify", cls=PlainCommand)(verify.verify)
 app.command("profile", cls=ExperimentCommand)(profile.profile)

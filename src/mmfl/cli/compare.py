@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mmfl.cli.compared import compare_stored, find_config
 from mmfl.cli.shared.debugging import log_traces
 from mmfl.cli.shared.options import (
     AllowImports,
-    Config,
     DataDir,
     Json,
     Quiet,
@@ -43,12 +43,23 @@ __all__ = ["compare"]
 
 
 def compare(
-    config: Config,
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="CONFIG|RUN...",
+            help="The experiment (a TOML file). Or finished runs, comparisons, or folders of runs: "
+            "they are compared as they are, and nothing is trained.",
+            show_default=False,
+        ),
+    ],
     vary: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=A,B", help="Values to compare; repeat the option for a grid."),
     ] = None,
-    seeds: Annotated[str, typer.Option(metavar="0-3", help="Seeds: a range or a list.")] = "0-3",
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="0-3", help="Seeds: a range or a list (default: 0-3)."),
+    ] = None,
     set_: Sets = None,
     target: Annotated[
         float | None,
@@ -56,20 +67,23 @@ def compare(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for all runs (default: runs/NAME-compare, or -2, -3, ...)."),
+        typer.Option(
+            help="Folder for all runs (default: runs/NAME-compare, or -2, -3, ...). Of finished "
+            "runs: folder for the tables (default: they are only printed)."
+        ),
     ] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Where to save the figure (default: in the folder).")
     ] = None,
     jobs: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="auto|N",
             help="Number of runs in parallel. They share the workers; each loads its own copy of "
-            "the data. auto: about one for each worker of the local engine. The results "
-            "do not depend on this.",
+            "the data. auto (the default): about one for each worker of the local engine. The "
+            "results do not depend on this.",
         ),
-    ] = "auto",
+    ] = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -85,6 +99,9 @@ def compare(
 ) -> None:
     """Run variants of an experiment over several seeds and compare them with the first one.
 
+    Given runs instead of an experiment, compare these. Those that differ only in their seed are one
+    variant.
+
     Finished runs in the folder are kept: the same command resumes an interrupted comparison, even
     with more seeds or variants. If a run failed, or a task never trained, the tables say so. The
     exit code is then 1, or 3 if no run failed.
@@ -96,8 +113,15 @@ def compare(
     from mmfl.experiment import Experiment, find_inputs
     from mmfl.report import variants
 
+    given = {"vary": vary, "seeds": seeds, "set": set_, "jobs": jobs, "data-dir": data_dir}
+    config = find_config(sources, given | {"allow-imports": allow_imports})
+    if config is None:
+        return compare_stored(
+            sources, target=target, out=out, figure=figure, force=force, json=json, quiet=quiet
+        )
     with name_options_of("jobs", "seeds", "vary"):
-        wanted, numbers, changes = read_jobs(jobs), read_seeds(seeds), read_vary(vary or [])
+        wanted, numbers = read_jobs(jobs or "auto"), read_seeds(seeds or "0-3")
+        changes = read_vary(vary or [])
     if allow_imports:
         find_modules(config)
     base = list(set_ or [])
@@ -105,8 +129,7 @@ def compare(
     experiments = {name: _load_variant(load, base, sets) for name, sets in changes.items()}
     if any(item.partition("=")[0].strip() == "seed" for item in [*base, *(vary or [])]):
         raise ConfigError("choose seeds with --seeds, not with --set seed=... or --vary seed=...")
-    if target is not None:
-        _check_target(target, experiments.values())
+    _check_target(target, experiments.values())
     named = (find_inputs(experiment, data_dir) for experiment in experiments.values())
     inputs = [config, *dict.fromkeys(chain.from_iterable(named))]
     check_figure(figure, inputs=inputs, force=True)  # `OwnFiles` says what may be replaced
@@ -152,10 +175,12 @@ def _load_variant(
         raise ConfigError(f"--vary: {str(error).removeprefix('sets: ')}") from error.__cause__
 
 
-def _check_target(target: float, experiments: Iterable[Experiment]) -> None:
+def _check_target(target: float | None, experiments: Iterable[Experiment]) -> None:
     """Refuse a target that no run can reach."""
     from mmfl.objectives import METRICS, best_value, find_merit
 
+    if target is None:
+        return
     if not math.isfinite(target):
         raise ConfigError(f"--target must be a number, got {target}")
     for task in (task for experiment in experiments for task in experiment.resolved().tasks):

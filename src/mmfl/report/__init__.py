@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mmfl.report.collect import Collection, StoredRun, collect
 from mmfl.report.curves import Curves
 from mmfl.report.grid import Cell, Column, Grid, make_text, markdown_table
 from mmfl.report.remarks import Remark, failed_runs, remarks
@@ -23,6 +24,7 @@ from mmfl.report.words import amount, amounts, counts, number, thin
 
 __all__ = [
     "Cell",
+    "Collection",
     "Column",
     "Curves",
     "Differences",
@@ -32,10 +34,12 @@ __all__ = [
     "Remark",
     "Results",
     "Spread",
+    "StoredRun",
     "Summary",
     "Variant",
     "amount",
     "amounts",
+    "collect",
     "compare_variants",
     "confidence_interval",
     "counts",

@@ -16,10 +16,12 @@ from mmfl.runs.environment import (
     made_with,
     sessions,
 )
+from mmfl.runs.events import Event, read_events
 from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.models import load_model
 from mmfl.runs.overview import STATES, Overview, is_run, read_overview
 from mmfl.runs.profiling import Profile, profile, timed_rounds
+from mmfl.runs.removal import check_removable, remove_run
 from mmfl.runs.result import Run, no_nan
 from mmfl.runs.resume import clear_unfinished, is_unsigned
 from mmfl.runs.runner import StoredRounds, run, stored_rounds
@@ -31,6 +33,7 @@ __all__ = [
     "DATABASE",
     "STATES",
     "Catalog",
+    "Event",
     "Overview",
     "Place",
     "Profile",
@@ -42,6 +45,7 @@ __all__ = [
     "TaskTurns",
     "check_folder",
     "check_names",
+    "check_removable",
     "clear_unfinished",
     "describe_mix",
     "environment_now",
@@ -60,7 +64,9 @@ __all__ = [
     "order_variants",
     "place_of",
     "profile",
+    "read_events",
     "read_overview",
+    "remove_run",
     "run",
     "sessions",
     "slugify",

@@ -173,7 +173,7 @@ class RunStore:
             set_meta(database, digest_auction=auction_digest(database))
 
     @classmethod
-    def open(cls, folder: Path, *, damaged: bool = False) -> RunStore:
+    def open(cls, folder: Path, *, damaged: bool = False, checked: bool = True) -> RunStore:
         """An existing run, for reading, as it is at this moment: later rounds are not seen.
 
         A run that does not match its digests is refused.
@@ -182,29 +182,31 @@ class RunStore:
             folder: The directory.
             damaged: Open such a run, too; `damage` says what is wrong with it. What makes no sense
                 at all is still refused.
+            checked: Whether to read all rows and compare their digests; not needed to open a run
+                again and again while it goes on.
         """
         check_folder(folder / DATABASE)
         if not exists(folder / DATABASE):
             raise no_run(folder, DATABASE)
-        store = cls._read(folder)
+        store = cls._read(folder, checked)
         if store.damage.startswith(FIRST):  # a live run may have replaced the file since
             store.close()
-            store = cls._read(folder)
+            store = cls._read(folder, checked)
         if store.damage and not damaged:
             store.close()
             raise StoreError(f"the run in {str(folder)!r} is damaged: {store.damage}")
         return store
 
     @classmethod
-    def _read(cls, folder: Path) -> RunStore:
+    def _read(cls, folder: Path, checked: bool) -> RunStore:
         with explain_errors("read", folder), ExitStack() as undo:
             database = open_for_reading(folder)
             undo.callback(database.close)
             try:
                 found = check_tables(database)
                 store = cls(folder, database, verifiable=found in DIGESTED)
-                store.damage = check_rows(database, found)
-                if store.verifiable and not store.damage:
+                store.damage = check_rows(database, found) if checked else ""
+                if store.verifiable and checked and not store.damage:
                     store.damage = next(filter(None, map(store.file_damage, FIRST)), "")
             except StoreError as error:
                 raise StoreError(f"the run in {str(folder)!r} is damaged: {error}") from None

@@ -25,6 +25,12 @@ from mmfl.system.user_code import is_users_class
 
 __all__ = ["ModuleState"]
 
+LARGE = 1 << 20
+"""Tensors of more numbers are copied only if torch has counted a change in place.
+
+It does not count what batch norm does to running statistics, but these are never so large.
+"""
+
 
 class ModuleState:
     """All that `restore` puts back.
@@ -88,7 +94,25 @@ def _inspect(value: Any) -> tuple[Callable[[], object] | None, Iterable[Any]]:
 def _for_tensor(tensor: Tensor) -> Callable[[], object] | None:
     if tensor.grad_fn is not None or tensor.is_inference() or tensor.is_meta:
         return None
+    if tensor.numel() > LARGE:
+        return _LargeTensor(tensor)
     return partial(_put_tensor, tensor, tensor.detach().clone())
+
+
+class _LargeTensor:
+    """A tensor that is put back only if torch counts a change, because copying it takes time."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor, self._first = tensor, tensor.detach().clone()
+        self._seen = self._count()
+
+    def _count(self) -> tuple[int, int]:
+        return self._tensor._version, self._tensor.data_ptr()
+
+    def __call__(self) -> None:
+        if self._count() != self._seen:
+            _put_tensor(self._tensor, self._first)
+            self._seen = self._count()
 
 
 def _put_tensor(tensor: Tensor, first: Tensor) -> None:

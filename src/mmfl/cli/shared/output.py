@@ -16,7 +16,7 @@ import typer
 
 from mmfl.errors import InputError, StoreError
 from mmfl.system import calls
-from mmfl.system.files import exists, make_folders, new_file
+from mmfl.system.files import exists, is_folder, make_folders, new_file
 
 __all__ = ["Figure", "Force", "check_figure", "check_out", "check_out_folder", "output"]
 
@@ -109,6 +109,6 @@ def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a path leads into a folder, such as one of images."""
     try:
         inner, outer = os.path.realpath(path), os.path.realpath(folder)
-        return os.path.isdir(outer) and os.path.commonpath([inner, outer]) == outer
+        return is_folder(Path(outer)) and os.path.commonpath([inner, outer]) == outer
     except (OSError, ValueError):
         return False

@@ -114,6 +114,14 @@ class OwnFiles:
         if old != new:
             self._write(path, content)
 
+    def list_ours(self) -> list[Path]:
+        """The files in the folder that are as they were written, and the list of them, last."""
+        known = self._read().hashes
+        names = [name for name in known if "/" not in name and name not in (".", "..")]
+        paths = [self._folder / name for name in names]
+        ours = [path for path in paths if _hash(path) in known[path.name]]
+        return [*ours, *([self._record] if self.recorded else [])]
+
     def _write(self, path: Path, content: bytes, about: Path | None = None) -> None:
         try:
             write_file(path, content)

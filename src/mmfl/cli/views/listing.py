@@ -20,7 +20,7 @@ from mmfl.system.memory import size
 if TYPE_CHECKING:
     from mmfl.runs import Catalog, Overview
 
-__all__ = ["draw_sparkline", "format_age", "listing_table", "remarks_on"]
+__all__ = ["count_runs", "draw_sparkline", "format_age", "listing_table", "remarks_on"]
 
 _WIDE = 12
 """How many characters a small curve has at most."""
@@ -83,6 +83,12 @@ def remarks_on(catalog: Catalog, runs: Sequence[Overview]) -> Iterator[str]:
             names = ", ".join(path.name for path in folders[:_NAMED])
             more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
             yield printable(f"{said} {names}{more}")
+
+
+def count_runs(runs: Sequence[Overview]) -> str:
+    """How many runs there are, by state, and how many of their rounds are done."""
+    rounds, planned = (sum(getattr(run, key) for run in runs) for key in ("rounds", "planned"))
+    return f"{plural(len(runs), 'run')}, {_count_states(runs)}, {rounds:,} of {planned:,} rounds"
 
 
 def _lines(folder: Path, runs: Sequence[Overview], every: bool) -> Iterator[_Line]:
