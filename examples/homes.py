@@ -21,8 +21,8 @@ interval .005 to .066), and solar pays .042 (.027 to .058). Against uniform allo
 .038 is not certain (-.013 to .088, 8 of 10 seeds). The load is not learnt faster; it is spared bad
 rounds. Where a single home trains a model in a round, its update replaces the model: so uniform
 ends seed 4 with a load of .33 and seed 5 with a solar of .67, round robin seed 8 with a load of
-.41. The fair rule gives three of four homes to the load. A linear model on the pooled hours gets .63 and
-.95, so neither model is done.
+.41. The fair rule gives three of four homes to the load. A linear model on the pooled hours gets
+.63 and .95, so neither model is done.
 """
 
 from typing import Any
