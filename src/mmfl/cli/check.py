@@ -11,7 +11,7 @@ import typer
 from mmfl.cli.shared.debugging import show_error, show_trace
 from mmfl.cli.shared.options import AllowImports, Config, DataDir, Sets, find_modules, name_file
 from mmfl.cli.shared.streams import complain
-from mmfl.errors import ConfigError, MmflWarning, one_line, plural
+from mmfl.errors import ConfigError, MmflWarning, one_line, plural, printable
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -85,6 +85,11 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
         raise typer.Exit(2)
     if experiment.device != "cpu":
         lines.append(f"device {experiment.device}: whether its memory suffices is not known")
+    names = engine.federation.names
+    if names:
+        few = ", ".join(f"{client} = {name}" for client, name in enumerate(names[:10]))
+        more = f", ... {len(names) - 1} = {names[-1]}" if len(names) > 10 else ""
+        lines.append(printable(f"clients by name: {few}{more}"))
     if population.recruited is not None:
         warn_left_out(population.recruited)
         lines.append(_describe_recruited(population.recruited))

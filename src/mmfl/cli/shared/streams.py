@@ -36,6 +36,7 @@ _OPTIONS = (
     (r"\bpass allow_imports=True, or the object itself,", "pass --allow-imports"),
     (r"\b(set by|set|with) data_dir\b(?=\)| or MMFL_DATA)", r"\1 --data-dir"),
     (r"\bor use jobs=1\b", "or use --jobs 1"),
+    (r"\breplace it with force=True\b", "replace it with --force"),
     (r"; name a folder of studies$", "; name a folder of studies with --studies"),
     (r"^(.* with )?sets: ", r"\1--set: "),
 )
