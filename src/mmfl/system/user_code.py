@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from mmfl.errors import EngineError, MmflError, MmflWarning, shorten, text_of
+from mmfl.errors import EngineError, MmflError, MmflWarning, printable, shorten, text_of
 from mmfl.system.definitions import describe_place, find_definition
 from mmfl.system.memory import describe_shortage
 from mmfl.system.tracebacks import (
@@ -123,7 +123,7 @@ def warn_user(text: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and not is_users(frame):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, MmflWarning, stacklevel=level)
+    warnings.warn(printable(text), MmflWarning, stacklevel=level)
 
 
 def is_own(part: object) -> bool:
