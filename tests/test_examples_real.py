@@ -20,7 +20,7 @@ from mmfl.experiment import Inline
 from support.stand_ins import TABLES, rand_hie, write_homes, write_plays
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-NAMES = ["insurance", "schools", "speakers"]
+NAMES = ["homes", "insurance", "schools", "speakers"]
 RULES = ["fed_fair", "uniform", "round_robin"]
 
 
