@@ -172,10 +172,16 @@ def drop_output() -> None:
             _lead_to_null(sys.stdout.fileno())
 
 
-def complain(sentence: str) -> None:
-    """Print it on standard error if possible, in the command line's own words."""
+def complain(sentence: str, *, loud: bool = False) -> None:
+    """Print it on standard error if possible, in the command line's own words.
+
+    Args:
+        sentence: What to print.
+        loud: In bold and red, on a terminal.
+    """
+    said = f"mmfl: {name_limit(name_options(sentence))}"
     with suppress(OSError):
-        typer.echo(f"mmfl: {name_limit(name_options(sentence))}", err=True)
+        typer.secho(said, err=True, bold=loud or None, fg="red" if loud else None)
 
 
 def name_limit(sentence: str) -> str:
