@@ -29,8 +29,8 @@ class Arrays:
     """A data set: examples by row, and the target of each.
 
     Attributes:
-        x_train: Training examples: N x features, N x H x W, N x H x W x C (bytes, real numbers, or
-            whole numbers such as tokens).
+        x_train: Training examples: N x features, N x H x W, N x H x W x C, N x D x H x W x C
+            (bytes, real numbers, or whole numbers such as tokens).
         y_train: Their targets: int64 class numbers, or float32 real numbers (N, or N x width).
         x_test: Test examples.
         y_test: Their targets.
@@ -55,10 +55,13 @@ class Arrays:
 
     @property
     def shape(self) -> Shape:
-        """An example's shape as a model sees it: (features,) or (channels, height, width)."""
+        """An example's shape as a model sees it: (features,) or (channels, height, width).
+
+        Whole numbers, such as tokens, are seen as they are.
+        """
         sizes = self.x_train.shape[1:]
-        if len(sizes) > 1:
-            sizes = (1, *sizes) if len(sizes) == 2 else (sizes[2], sizes[0], sizes[1])
+        if len(sizes) > 1 and self.x_train.dtype != np.int64:
+            sizes = (1, *sizes) if len(sizes) == 2 else (sizes[-1], *sizes[:-1])
         places = () if self.classes is None else self.y_train.shape[1:]
         return Shape(sizes, vocabulary=self.vocabulary, places=places)
 
@@ -267,8 +270,11 @@ def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> N
     """The rules for one split of a data set."""
     if x.dtype.kind not in "fiu":
         rule = f"x_{part} must be bytes, real or whole numbers, got {x.dtype}"
-    elif not 2 <= x.ndim <= 4 or 0 in x.shape[1:]:
-        rule = f"x_{part} must be N x features or N x H x W (x C), got shape {x.shape}"
+    elif not 2 <= x.ndim <= 5 or 0 in x.shape[1:]:
+        rule = (
+            f"x_{part} must be N x features, N x H x W (x C) or N x D x H x W x C, "
+            f"got shape {x.shape}"
+        )
     elif y.dtype.kind not in "fiu" or y.ndim == 0 or 0 in y.shape[1:]:
         rule = (
             f"y_{part} must be integers (classes) or real numbers, got {y.dtype} of shape {y.shape}"
