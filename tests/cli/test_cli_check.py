@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from support.experiments import write_small
 
@@ -171,3 +172,17 @@ def test_a_step_that_fails_is_one_sentence_for_each_task(call, clinic, changes, 
     for line, task in zip(err.splitlines(), "ab", strict=True):
         assert line.startswith(f"mmfl: clinic.toml: task {task!r}: one step of training failed: ")
         assert words in line
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize("device", ["cuda:99", "mps"])
+def test_a_device_that_is_not_here_is_one_sentence_and_nothing_is_written(call, command, device):
+    if device == "mps" and torch.backends.mps.is_available():
+        pytest.skip("there is a GPU of Apple's here")
+    Path("fair.toml").write_text(write_small("a"))
+    before = sorted(Path().iterdir())
+    code, out, err = call(command, "fair.toml", "--set", f"device={device}")
+    assert (code, out) == (2, "")
+    assert f'device = "{device}": ' in err
+    assert len(err.splitlines()) == 1
+    assert sorted(Path().iterdir()) == before

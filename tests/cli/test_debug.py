@@ -113,6 +113,12 @@ def test_an_error_that_ends_a_command_is_shown_whole(call, config, command, engi
     check(err, MESSAGE)
 
 
+def test_the_step_of_a_check_is_shown_whole(call, config):
+    code, out, err = call("check", config, *model(), "--debug")
+    assert (code, out) == (2, "")
+    check(err, f"one step of training failed: {MESSAGE}$")
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_runs_and_turns_of_a_comparison_are_shown(call, config, jobs):
     words = ("--seeds", "0-1", "--jobs", jobs, "-q", "--debug")

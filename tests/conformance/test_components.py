@@ -27,6 +27,7 @@ NEEDED = {
     "named": {"name": "x"},
     "csv": {"path": "x.csv"},
     "parquet": {"path": "x.parquet"},
+    "image_folder": {"path": "pictures"},
     "npz": {"path": "x.npz"},
     "reduced": {"name": "x", "shrink": 2, "test": 5},
     "in_memory": {"hash": "ab" * 32},

@@ -97,12 +97,12 @@ def test_labels_of_any_whole_type(tmp_path: Path, dtype: type) -> None:
         ({"x_test": np.array([["a"]] * 4)}, "x_test must be bytes, real or whole numbers, got <U1"),
         (
             {"x_train": np.zeros(6)},
-            "x_train must be N x features or N x H x W (x C), got shape (6,)",
+            "N x D x H x W x C, got shape (6,)",
         ),
-        ({"x_test": np.zeros((4, 1, 1, 1, 1))}, "x_test must be N x features or N x H x W"),
+        ({"x_test": np.zeros((4, 1, 1, 1, 1, 1))}, "x_test must be N x features, N x H x W"),
         (
             {"x_train": np.float32(1)},
-            "x_train must be N x features or N x H x W (x C), got shape ()",
+            "N x D x H x W x C, got shape ()",
         ),
         (
             {"y_train": np.zeros(6)},

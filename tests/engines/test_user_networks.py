@@ -184,8 +184,8 @@ def test_a_function_that_gives_one_network_twice_is_refused():
     said = one_line(EngineError, lambda: next(mmfl.rounds(made)))
     assert said == (
         "task 'b': its model cannot be built: its weights 'first.weight' are in use already, by "
-        "another task or an earlier run; make them when the network is built, or give the "
-        "nn.Module itself as the model"
+        "another task or an earlier run; copy them (copy.deepcopy) or make them whenever the "
+        "network is built, or give the nn.Module itself as the model"
     )
 
 

@@ -54,6 +54,8 @@ def cases(kind):
     yield task(f"{kind}_several", SERIES, SERIES.mean(1), model, loss="mse")
     yield task(f"{kind}_one_feature", SERIES[:, :, 0], (SERIES[:, -1, 0] > 0).astype(int), model)
     yield task(f"{kind}_tokens", TOKENS, first, replace(model, vocabulary=20))
+    padded = TOKENS * (np.arange(8) < RNG.integers(3, 9, (160, 1)))
+    yield task(f"{kind}_padded", padded, first, replace(model, padding=0))
     if kind != "cnn1d":
         yield task(f"{kind}_places", TOKENS, (TOKENS + 1) % 11, model)
         yield task(f"{kind}_series_places", SERIES, (SERIES[:, :, 0] > 0).astype(int), model)
@@ -148,6 +150,49 @@ def test_a_transformer_of_one_answer_reads_the_whole_sequence(causal):
             assert not torch.allclose(module(x), module(other), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(SMALL[kind] for kind in ("gru", "lstm", "transformer")),
+        replace(SMALL["gru"], bidirectional=True, layers=2),
+        replace(SMALL["lstm"], bidirectional=True),
+        replace(SMALL["transformer"], causal=True),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("places", [(), (8,)])
+def test_padding_is_not_read(model, places):
+    module = build(replace(model, padding=0), (8,), 11, vocabulary=11, places=places)
+    x = torch.from_numpy(TOKENS[:5]).clamp(min=1)
+    x[:, 6:] = 0
+    x[1, 3:] = x[2, 0] = 0  # a shorter one, and padding at the start, which is read
+    with torch.no_grad():
+        padded = module(x)
+        assert padded.isfinite().all()
+        if module.read.embed is not None:
+            assert not module.read.embed.weight[0].any()
+            module.read.embed.weight[0] = 7.0  # if it is read, it is seen
+        again = module(x)
+        alone = [own_length(module, x[k, :n]) for k, n in ((0, 6), (1, 3))]
+    for k, n in ((0, 6), (1, 3)):
+        places_read = slice(0, n) if places else slice(None)
+        torch.testing.assert_close(padded[k, :, places_read] if places else padded[k], alone[k])
+        torch.testing.assert_close(again[k, :, places_read] if places else again[k], alone[k])
+    module(torch.zeros(2, 8, dtype=torch.int64)).sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in module.parameters())
+
+
+def own_length(module, x):
+    """The answer for one sequence without its padding."""
+    whole = getattr(module, "positions", None)
+    if whole is not None:
+        module.positions = nn.Parameter(whole[: len(x)])
+    found = module(x[None])[0]
+    if whole is not None:
+        module.positions = whole
+    return found
+
+
 def test_logistic_is_a_dense_network_without_hidden_layers():
     y = (SERIES.mean((1, 2)) > 0).astype(int)
     made = experiment(*(task(n, SERIES, y, m) for n, m in (("a", Logistic()), ("b", Mlp(())))))
@@ -180,6 +225,8 @@ REFUSED = {
         TOKENS, LABELS, Gru(vocabulary=10),
         "vocabulary must be at least 11, because the data has a token 10, got 10",
     ),
+    "padding": (TOKENS, LABELS, Gru(padding=11), "padding must be a token, from 0 to 10, got 11"),
+    "padded series": (SERIES, LABELS, Cnn1d(padding=0), "its padding is set, but its examples"),
     "no tokens": (SERIES, LABELS, Gru(vocabulary=10), "its vocabulary is set, but its examples"),
     "negative": (TOKENS - 1, LABELS, Transformer(), "but some are negative, which only your own"),
     "tables": (TOKENS, LABELS, Logistic(), "whole numbers, which only models of sequences (gru,"),

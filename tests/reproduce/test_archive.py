@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -45,6 +46,23 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert path.read_bytes() == first
 
 
+def test_merits_are_the_same_after_reading_where_lower_is_better(tmp_path):
+    made = Archive("mine", "small")
+    run = curves([[4.0, 0.3], [2.0, 0.2]], better=["lower", "lower"])
+    run = dataclasses.replace(run, kinds=("perplexity", "mae"))
+    made.add("s", "v", 0, ArchivedRun(run, "abc", 1.5, "today"))
+    made.save(tmp_path / "a.json")
+    same = Archive.load(tmp_path / "a.json", "mine", "small").runs["s"]["v"][0].curves
+    np.testing.assert_allclose(same.merit, [[0.25, 0.7], [0.5, 0.8]])
+    np.testing.assert_allclose(same.merit, run.merit)
+    assert same.has_same_metrics(run)
+
+
+def test_files_of_runs_where_higher_is_better_are_as_they_were(tmp_path):
+    archive().save(tmp_path / "a.json")
+    assert "kinds" not in (tmp_path / "a.json").read_text()
+
+
 def test_runs_are_added_and_replaced():
     one, other = archive(), Archive("mine", "small")
     new = ArchivedRun(curves([[0.9, 0.9]]), "new", 1.0, "now")
@@ -81,6 +99,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path, text):
         ("metric", [[float("inf")] * 4] * 2),
         ("clients", [[10**30] * 4] * 2),
         ("clients", [[1.5] * 4] * 2),
+        ("kinds", ["accuracy"]),
         ("map", ["a"]),
         ("map", ["A~!?"]),
         ("map", [1]),

@@ -111,7 +111,7 @@ def test_every_table_goes_into_a_data_frame(rich):
     for name, frame in frames.items():
         assert list(frame) == list(RECORDS[name][0]._fields)
         assert len(frame)
-    turns, scores = frames["turns"], frames["scores"]
+    turns, scores = frames["turns"], frames["metrics"]
     accepted = turns[turns.accepted].groupby(["round", "task"]).size()
     assert accepted.to_dict() == {
         (row.round, row.task): row.clients for row in scores.itertuples() if row.clients

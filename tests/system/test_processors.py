@@ -71,5 +71,5 @@ def test_as_many_workers_are_started_as_may_run(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)), raising=False)
     (tmp_path / "own").write_text("0::/\n")
     (tmp_path / "cpu.max").write_text("300000 100000\n")
-    assert Local().processes == 3
-    assert Local(workers=5).processes == 5
+    assert Local().count_workers("cpu") == 3
+    assert Local(workers=5).count_workers("cpu") == 5

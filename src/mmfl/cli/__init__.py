@@ -15,6 +15,7 @@ from mmfl.cli import (
     check,
     compare,
     data,
+    export,
     log,
     plan,
     profile,
@@ -71,6 +72,7 @@ app.command("remove", cls=PlainCommand)(remove.remove)
 app.command("report", cls=PlainCommand)(report.report)
 app.command("status", cls=PlainCommand)(status.status)
 app.command("verify", cls=PlainCommand)(verify.verify)
+app.command("export", cls=PlainCommand)(export.export)
 app.command("profile", cls=ExperimentCommand)(profile.profile)
 app.add_typer(auction.app, name="auction")
 app.add_typer(data.app, name="data")

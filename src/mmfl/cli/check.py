@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mmfl.cli.shared.debugging import show_error
+from mmfl.cli.shared.debugging import show_error, show_trace
 from mmfl.cli.shared.options import AllowImports, Config, DataDir, Sets, find_modules, name_file
 from mmfl.cli.shared.streams import complain
-from mmfl.errors import ConfigError, MmflWarning, one_line, plural
+from mmfl.errors import ConfigError, MmflWarning, one_line, plural, printable
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
@@ -64,7 +64,8 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
     from mmfl.system.memory import refuse
 
     check_names(Path("runs"), experiment)
-    engine = InlineEngine(experiment, data_dir)
+    raises = getattr(experiment.engine, "raise_errors", False)
+    engine = InlineEngine(experiment, data_dir, raise_errors=raises is True)
     experiment = experiment.resolved()
     population = Population.of(engine.federation, experiment)
     if isinstance(experiment.engine, Local):
@@ -75,15 +76,20 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
     for task, trial in try_tasks(experiment, engine, params).items():
         lines += describe_trial(experiment.task(task), trial)
         if trial.failure:
-            failures.append(
-                f"{config}: task {task!r}: one step of training failed: {trial.failure}"
-            )
-    for sentence in failures:
+            said = f"{config}: task {task!r}: one step of training failed: {trial.failure}"
+            failures.append((said, trial.trace))
+    for sentence, trace in failures:
+        show_trace(trace)
         complain(one_line(sentence))
     if failures:
         raise typer.Exit(2)
     if experiment.device != "cpu":
         lines.append(f"device {experiment.device}: whether its memory suffices is not known")
+    names = engine.federation.names
+    if names:
+        few = ", ".join(f"{client} = {name}" for client, name in enumerate(names[:10]))
+        more = f", ... {len(names) - 1} = {names[-1]}" if len(names) > 10 else ""
+        lines.append(printable(f"clients by name: {few}{more}"))
     if population.recruited is not None:
         warn_left_out(population.recruited)
         lines.append(_describe_recruited(population.recruited))

@@ -162,7 +162,7 @@ def compare(
         typer.echo(json_.dumps(found))
     serious = [remark for remark in about if remark.serious]
     if serious:
-        complain(str(failed or _first_of(serious)))
+        complain(str(failed or _first_of(serious)), loud=True)
         raise typer.Exit(NEVER_TRAINED if failed is None else 1)
 
 

@@ -97,7 +97,7 @@ def run(
         if turns.broken
     ]
     if failed:
-        complain("; ".join(failed))
+        complain("; ".join(failed), loud=True)
         raise typer.Exit(NEVER_TRAINED)
 
 

@@ -21,6 +21,7 @@ from types import CodeType, MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from mmfl.config.messages import problem
+from mmfl.system.sources import add_sources, find_sources
 from mmfl.system.user_code import describe_error, pass_on
 
 __all__ = [
@@ -100,16 +101,24 @@ def find_paths(value: Any) -> set[str]:
     return set()
 
 
-def pack(paths: Iterable[str]) -> dict[str, str]:
-    """These objects as text, for the workers that this process has started, and nobody else."""
-    return {path: base64.b64encode(_pickle(_kept[path])).decode() for path in paths}
+def pack(paths: Iterable[str]) -> dict[str, dict[str, str]]:
+    """These objects as text, for the workers that this process has started, and nobody else.
+
+    Their source text comes along if it is in no file.
+    """
+    pickled = {path: _pickle(_kept[path]) for path in paths}
+    return {
+        "objects": {path: base64.b64encode(code).decode() for path, code in pickled.items()},
+        "sources": find_sources(b"".join(pickled.values())),
+    }
 
 
-def unpack(packed: Mapping[str, str]) -> None:
+def unpack(packed: Mapping[str, Mapping[str, str]]) -> None:
     """In a worker: restore what the process that started it has packed."""
     import cloudpickle
 
-    for path, text in packed.items():
+    add_sources(packed["sources"])
+    for path, text in packed["objects"].items():
         if path not in _kept:
             _kept[path] = cloudpickle.loads(base64.b64decode(text))
 

@@ -1,6 +1,7 @@
 """Data sets, and their partition among clients."""
 
 from mmfl.data.arrays import Arrays, Examples, content_hash
+from mmfl.data.client_names import match_clients
 from mmfl.data.conversion import from_frame, from_hugging_face
 from mmfl.data.datasets import (
     DATASETS,
@@ -76,6 +77,7 @@ __all__ = [
     "holders",
     "keep_data",
     "label_skew",
+    "match_clients",
     "read_frame",
     "skew_by_chance",
     "target_skew",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,14 +29,16 @@ class Arrays:
     """A data set: examples by row, and the target of each.
 
     Attributes:
-        x_train: Training examples: N x features, N x H x W, N x H x W x C (bytes, real numbers, or
-            whole numbers such as tokens).
+        x_train: Training examples: N x features, N x H x W, N x H x W x C, N x D x H x W x C
+            (bytes, real numbers, or whole numbers such as tokens).
         y_train: Their targets: int64 class numbers, or float32 real numbers (N, or N x width).
         x_test: Test examples.
         y_test: Their targets.
         classes: How many classes there are; None for real targets.
         groups: (N) int64: to which group (a person, a hospital) each training example belongs; the
             partition `by_group` makes each group a client. None = there are none.
+        group_names: What the groups are called, by number; None = they have no names. Groups of
+            the same name are the same client in every task.
         class_names: What the classes are called; None = nothing.
         features: The columns of the table that the examples are the rows of; None = not known.
     """
@@ -46,15 +49,19 @@ class Arrays:
     y_test: npt.NDArray[Any]
     classes: int | None
     groups: Ints | None = None
+    group_names: tuple[str, ...] | None = None
     class_names: ClassNames | None = None
     features: tuple[Feature, ...] | None = None
 
     @property
     def shape(self) -> Shape:
-        """An example's shape as a model sees it: (features,) or (channels, height, width)."""
+        """An example's shape as a model sees it: (features,) or (channels, height, width).
+
+        Whole numbers, such as tokens, are seen as they are.
+        """
         sizes = self.x_train.shape[1:]
-        if len(sizes) > 1:
-            sizes = (1, *sizes) if len(sizes) == 2 else (sizes[2], sizes[0], sizes[1])
+        if len(sizes) > 1 and self.x_train.dtype != np.int64:
+            sizes = (1, *sizes) if len(sizes) == 2 else (sizes[-1], *sizes[:-1])
         places = () if self.classes is None else self.y_train.shape[1:]
         return Shape(sizes, vocabulary=self.vocabulary, places=places)
 
@@ -93,12 +100,12 @@ class Arrays:
         Args:
             where: What the data is called in messages.
             parts: x_train, y_train, x_test, y_test; optionally `classes` (their number, their
-                names, or a word with a letter for each), `groups` and `features` (a name for each,
-                or a name and the values that became columns). Instead of x_train and y_train,
-                `clients`: a list of one pair (x, y) per client.
+                names, or a word with a letter for each), `groups`, `group_names` and `features` (a
+                name for each, or a name and the values that became columns). Instead of x_train and
+                y_train, `clients`: a list of one pair (x, y) per client.
         """
         parts = _join_clients(where, parts)
-        known = (*PARTS, "classes", "groups", "features")
+        known = (*PARTS, "classes", "groups", "group_names", "features")
         for name in parts:
             if name not in known:
                 hint = did_you_mean(str(name), (*known, "clients"))
@@ -128,13 +135,15 @@ class Arrays:
             )
         classes = None if real else _classes(where, parts.get("classes"), y_train, y_test)
         target: npt.DTypeLike = np.float32 if real else np.int64
+        groups = _groups(where, parts.get("groups"), len(x_train))
         return cls(
             _plain(x_train),
             np.ascontiguousarray(y_train, target),
             _plain(x_test),
             np.ascontiguousarray(y_test, target),
             classes,
-            _groups(where, parts.get("groups"), len(x_train)),
+            groups,
+            _group_names(where, parts.get("group_names"), groups),
             None if real else find_class_names(parts.get("classes")),
             read_features(where, parts.get("features"), x_train.shape[1:]),
         )
@@ -179,7 +188,8 @@ def content_hash(arrays: Arrays) -> str:
     For each of x_train, y_train, x_test, y_test (and groups, if there are any), in this order: the
     line ``name dtype shape`` with a newline, e.g. ``x_train |u1 60000 28 28``, then the array's
     bytes, row by row, little-endian. The arrays are those of `Arrays.check`: class numbers are
-    ``<i8``, real numbers ``<f4``.
+    ``<i8``, real numbers ``<f4``. If the groups have names, the line ``group_names`` and a JSON
+    list of them follow.
     """
     digest = hashlib.sha256()
     for name in (*PARTS, "groups"):
@@ -190,6 +200,8 @@ def content_hash(arrays: Arrays) -> str:
         head = " ".join([name, plain.dtype.str, *map(str, plain.shape)])
         digest.update(head.encode() + b"\n")
         digest.update(plain.data)
+    if arrays.group_names is not None:
+        digest.update(b"group_names\n" + json.dumps(arrays.group_names).encode())
     return digest.hexdigest()
 
 
@@ -258,8 +270,11 @@ def _check(where: str, part: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> N
     """The rules for one split of a data set."""
     if x.dtype.kind not in "fiu":
         rule = f"x_{part} must be bytes, real or whole numbers, got {x.dtype}"
-    elif not 2 <= x.ndim <= 4 or 0 in x.shape[1:]:
-        rule = f"x_{part} must be N x features or N x H x W (x C), got shape {x.shape}"
+    elif not 2 <= x.ndim <= 5 or 0 in x.shape[1:]:
+        rule = (
+            f"x_{part} must be N x features, N x H x W (x C) or N x D x H x W x C, "
+            f"got shape {x.shape}"
+        )
     elif y.dtype.kind not in "fiu" or y.ndim == 0 or 0 in y.shape[1:]:
         rule = (
             f"y_{part} must be integers (classes) or real numbers, got {y.dtype} of shape {y.shape}"
@@ -318,3 +333,16 @@ def _groups(where: str, given: Any, count: int) -> Ints | None:
             f"got {groups.dtype} of shape {groups.shape}"
         )
     return groups.astype(np.int64)
+
+
+def _group_names(where: str, given: Any, groups: Ints | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    names = tuple(map(str, np.asarray(given).tolist())) if np.ndim(given) == 1 else ()
+    count = 0 if groups is None else int(groups.max()) + 1
+    if not names or len(names) < count or len(set(names)) < len(names) or groups is None:
+        raise DataError(
+            f"{where}: group_names must be {count} different names or more, one for each group, "
+            f"got {short(given)}"
+        )
+    return names

@@ -57,7 +57,7 @@ __all__ = [
 
 Labels = npt.NDArray[np.int64]
 
-_READ = (*PARTS, "classes", "groups")
+_READ = (*PARTS, "classes", "groups", "group_names")
 """The arrays of an npz file that are read."""
 
 _OTHER_FILES = (
@@ -220,7 +220,7 @@ class FromFunction:
         found = self.function()
         where = f"data set {self.function.name!r}"
         if isinstance(found, Arrays):
-            own = {name: getattr(found, name) for name in (*PARTS, "classes", "groups")}
+            own = {name: getattr(found, name) for name in _READ}
             found = {name: value for name, value in own.items() if value is not None}
         elif isinstance(found, Sequence) and len(found) == len(PARTS):
             found = dict(zip(PARTS, found, strict=True))

@@ -107,7 +107,7 @@ def _read(splits: Mapping[str, Any], roles: Roles, where: str, notes: list[str])
         parts["features"] = list(words.items())
     parts |= dict(zip(("x_train", "x_test"), xs, strict=False))
     if client:
-        parts["groups"] = number_clients(tables[0], client[0])
+        parts |= number_clients(tables[0], client[0])
     notes += encoder.notes
     return parts
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BeforeValidator
 
-from mmfl.config import Family, Flag, Natural, component, one_or_several, short
+from mmfl.config import WRITE_IF_SET, Family, Flag, Natural, component, one_or_several, short
 from mmfl.data.arrays import Arrays
 from mmfl.errors import DataError
 from mmfl.rng import Stream
@@ -80,13 +80,24 @@ class Unscaled:
 
 @component
 class Standard:
-    """To mean 0 and standard deviation 1 over the training data, per channel or feature."""
+    """To mean 0 and standard deviation 1 over the training data, per channel or feature.
+
+    Attributes:
+        series: Whether examples are series, steps x features, whose features have their own mean
+            and deviation; by default such examples count as images of one channel.
+    """
+
+    series: Annotated[Flag, WRITE_IF_SET] = False
 
     def scaling(self, data: Arrays) -> Scaling:
         """From the training data, in float64 (float32 sums over a large set are wrong)."""
         _refuse_tokens(data, "standard")
         x = data.x_train
-        rows = x.reshape(-1, data.shape[0])
+        if self.series and x.ndim != 3:
+            raise DataError(
+                f"normalize.series is for examples of steps x features, got shape {x.shape[1:]}"
+            )
+        rows = x.reshape(-1, x.shape[-1] if self.series else data.shape[0])
         step = max(1, 2**20 // rows.shape[1])
 
         def mean_of(change: Callable[[Doubles], Doubles]) -> Doubles:
@@ -121,6 +132,8 @@ Numbers = Annotated[
 class Given:
     """With your own numbers: one for all channels or features, or one for each (bytes are 0 to 1).
 
+    For series, steps x features, there may be one for each feature.
+
     Attributes:
         mean: The mean to subtract.
         std: The standard deviation to divide by.
@@ -139,8 +152,9 @@ class Given:
         """In the data's units."""
         _refuse_tokens(data, "given")
         depth = data.shape[0]
+        series = data.x_train.ndim == 3 and data.x_train.shape[-1]
         for name, numbers in (("mean", self.mean), ("std", self.std)):
-            if len(numbers) not in (1, depth):
+            if len(numbers) not in (1, depth, series):
                 raise DataError(
                     f"normalize.{name} must be one number or {depth}, one per channel or feature, "
                     f"got {len(numbers)}"

@@ -256,7 +256,7 @@ class LocalEngine:
         distinct: dict[str, npt.NDArray[Any]] = {}
         names: dict[str, dict[str, Any]] = {}
         for task, data in arrays.items():
-            names[task] = {"classes": data.classes}
+            names[task] = {"classes": data.classes, "group_names": data.group_names}
             for part in ("x_train", "y_train", "x_test", "y_test", "groups"):
                 array = getattr(data, part)
                 if array is not None:

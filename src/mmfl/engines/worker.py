@@ -112,9 +112,9 @@ class Worker:
         mapped = attach(self._files["data"], data)
         tasks = {}
         for task, parts in arrays.items():
-            classes = parts.pop("classes")
+            classes, names = parts.pop("classes"), parts.pop("group_names")
             found: dict[str, Any] = {part: mapped[key] for part, key in parts.items()}
-            tasks[task] = Arrays(**found, classes=classes)
+            tasks[task] = Arrays(**found, classes=classes, group_names=names and tuple(names))
         self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
         resolved = Experiment.from_dict(experiment, allow_imports=True)

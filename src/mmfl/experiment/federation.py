@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.data import Arrays, Cut, Shards, holders
+from mmfl.data import Arrays, AutoPartition, ByGroup, Cut, Shards, holders, match_clients
 from mmfl.errors import DataError, EngineError, MmflError, MmflWarning
 from mmfl.exchange import Split
 from mmfl.objectives import find_sums_shape
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["PIECE", "Federation", "SimulatedFederation", "simulate"]
 
 Ints = npt.NDArray[np.int64]
+
+_GROUPED = AutoPartition | ByGroup
+"""Partitions that make each group of the data a client."""
 
 PIECE = 2
 """An evaluation is shared out in pieces of this many batches; their sums are added in order."""
@@ -72,12 +75,21 @@ class _TaskRows:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedFederation:
-    """Clients 0, 1, ... with shards of data sets, and the rows that the server keeps."""
+    """Clients 0, 1, ... with shards of data sets, and the rows that the server keeps.
+
+    Attributes:
+        clients: Their numbers.
+        parts: From task to whose its rows are.
+        batch_size: Of evaluations.
+        sums: See `Federation`.
+        names: What the first clients are called, in order, where the data names its groups.
+    """
 
     clients: range
     parts: Mapping[str, _TaskRows]
     batch_size: int
     sums: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -150,6 +162,18 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
     Warns of a partition that could not quite do as asked (`Cut.note`).
     """
     parts, sums = {}, {}
+    by_group = [task.name for task in experiment.tasks if isinstance(task.partition, _GROUPED)]
+    matched, differ = match_clients({name: arrays[name] for name in by_group})
+    names = next((data.group_names for data in matched.values() if data.group_names), ())
+    if differ:
+        listed = ", ".join(names[:6]) + (f", ... {names[-1]}" if len(names) > 6 else "")
+        warnings.warn(
+            f"not every task has the same clients; they are numbered in the order of all "
+            f"{len(names):,} names: {listed}",
+            MmflWarning,
+            stacklevel=2,
+        )
+    arrays = {**arrays, **matched}
     for task in experiment.tasks:
         y = arrays[task.name].y_train
         shape = _find_sums_shape(task, arrays[task.name])
@@ -175,7 +199,7 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
         test = stream(experiment.seed, "test", task.name).permutation(len(arrays[task.name].y_test))
         parts[task.name] = _TaskRows(pool, shards, order[:kept], test)
     count, batch_size = experiment.clients.count, experiment.evaluate.batch_size
-    return SimulatedFederation(range(count), parts, batch_size, sums)
+    return SimulatedFederation(range(count), parts, batch_size, sums, names)
 
 
 def _find_sums_shape(task: Task, data: Arrays) -> tuple[int, ...] | None:

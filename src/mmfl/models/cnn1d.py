@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, Strict
 
-from mmfl.config import Count, component
+from mmfl.config import Count, Natural, component
 from mmfl.errors import InputError
 from mmfl.models.cnn import two_counts
 
@@ -31,6 +31,7 @@ class Cnn1d:
         dropout: Share of units that dropout leaves out before the last layer.
         vocabulary: How many tokens there are; by default as many as the data has. The embedding of
             a token has as many numbers as the first convolution has channels.
+        padding: The token that fills up short sequences; it is embedded as zeros.
     """
 
     channels: Annotated[tuple[Count, Count], BeforeValidator(two_counts)] = (32, 64)
@@ -38,6 +39,7 @@ class Cnn1d:
     dense: Count = 128
     dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
     vocabulary: Count | None = None
+    padding: Natural | None = None
 
     takes_tokens: ClassVar[bool] = True
 
@@ -51,7 +53,7 @@ class Cnn1d:
 
         from mmfl.models.sequences import Channels, describe_sequence
 
-        sequence = describe_sequence("cnn1d", shape, self.vocabulary)
+        sequence = describe_sequence("cnn1d", shape, self.vocabulary, self.padding)
         if sequence.each:
             raise InputError("'cnn1d' gives one answer per sequence, not one per place")
         if sequence.steps < 4:

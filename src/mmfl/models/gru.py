@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from mmfl.config import Count, Flag, component
+from mmfl.config import Count, Flag, Natural, component
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,6 +34,7 @@ class Gru:
             layer.
         bidirectional: Whether each layer also reads a sequence backwards.
         vocabulary: How many tokens there are; by default as many as the data has.
+        padding: The token that fills up short sequences at their end; it is not read.
     """
 
     width: Count = 64
@@ -41,6 +42,7 @@ class Gru:
     dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
     bidirectional: Flag = False
     vocabulary: Count | None = None
+    padding: Natural | None = None
 
     takes_tokens: ClassVar[bool] = True
 
@@ -51,4 +53,5 @@ class Gru:
         from mmfl.models.recurrent import Recurrent
         from mmfl.models.sequences import describe_sequence
 
-        return Recurrent(nn.GRU, self, describe_sequence("gru", shape, self.vocabulary), outputs)
+        sequence = describe_sequence("gru", shape, self.vocabulary, self.padding)
+        return Recurrent(nn.GRU, self, sequence, outputs)

@@ -11,7 +11,7 @@ from mmfl.errors import InputError
 if TYPE_CHECKING:
     from mmfl.exchange import Shape
 
-__all__ = ["Channels", "Reader", "Sequence", "describe_sequence"]
+__all__ = ["Channels", "Reader", "Sequence", "describe_sequence", "mark_tokens"]
 
 
 class Sequence(NamedTuple):
@@ -22,21 +22,26 @@ class Sequence(NamedTuple):
         features: Real numbers at each step; 0 for tokens.
         vocabulary: How many tokens there are; 0 for series.
         each: Whether there is a class for each place.
+        padding: The token that fills up short sequences; None if there is none.
     """
 
     steps: int
     features: int
     vocabulary: int
     each: bool
+    padding: int | None = None
 
 
-def describe_sequence(kind: str, shape: Shape, vocabulary: int | None) -> Sequence:
+def describe_sequence(
+    kind: str, shape: Shape, vocabulary: int | None, padding: int | None
+) -> Sequence:
     """Examples of this shape as sequences, or a sentence that says why they are none.
 
     Args:
         kind: The model's kind.
         shape: (steps,), (steps, features), or (1, steps, features).
         vocabulary: How many tokens there are, if the model says so.
+        padding: The token that fills up short sequences, if there is one.
     """
     places = shape.places
     sizes = shape[1:] if len(shape) == 3 and shape[0] == 1 else tuple(shape)
@@ -50,17 +55,21 @@ def describe_sequence(kind: str, shape: Shape, vocabulary: int | None) -> Sequen
             f"got targets of shape {places}"
         )
     if shape.vocabulary is None:
-        if vocabulary is not None:
-            raise InputError(
-                "its vocabulary is set, but its examples are not tokens (whole numbers from 0)"
-            )
+        for name, value in (("vocabulary", vocabulary), ("padding", padding)):
+            if value is not None:
+                raise InputError(
+                    f"its {name} is set, but its examples are not tokens (whole numbers from 0)"
+                )
         return Sequence(sizes[0], 1 if len(sizes) == 1 else sizes[1], 0, bool(places))
     if vocabulary is not None and vocabulary < shape.vocabulary:
         raise InputError(
             f"vocabulary must be at least {shape.vocabulary}, because the data has a token "
             f"{shape.vocabulary - 1}, got {vocabulary}"
         )
-    return Sequence(sizes[0], 0, vocabulary or shape.vocabulary, bool(places))
+    known = vocabulary or shape.vocabulary
+    if padding is not None and padding >= known:
+        raise InputError(f"padding must be a token, from 0 to {known - 1}, got {padding}")
+    return Sequence(sizes[0], 0, known, bool(places), padding)
 
 
 class Reader(nn.Module):
@@ -73,13 +82,22 @@ class Reader(nn.Module):
     def __init__(self, sequence: Sequence, width: int) -> None:
         super().__init__()
         self.width = sequence.features or width
-        self.embed = nn.Embedding(sequence.vocabulary, width) if sequence.vocabulary else None
+        self.embed = None
+        if sequence.vocabulary:
+            self.embed = nn.Embedding(sequence.vocabulary, width, sequence.padding)
 
     def forward(self, x: Tensor) -> Tensor:
         """Examples as data sets have them: N x steps, N x 1 x steps x features, ..."""
         if self.embed is not None:
             return self.embed(x)  # type: ignore[no-any-return]
         return x.reshape(len(x), -1, self.width)
+
+
+def mark_tokens(x: Tensor, padding: int) -> Tensor:
+    """N x steps: True up to the last token that is no padding, and for the first in any case."""
+    found = x.ne(padding)
+    found[:, 0] = True
+    return found.flip(1).cumsum(1).flip(1).gt(0)
 
 
 class Channels(Reader):

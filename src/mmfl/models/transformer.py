@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from mmfl.config import Count, Flag, component
+from mmfl.config import Count, Flag, Natural, component
 from mmfl.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Transformer:
             is a class for each place, such as the next token. The last place then stands for the
             sequence, instead of the mean.
         vocabulary: How many tokens there are; by default as many as the data has.
+        padding: The token that fills up short sequences at their end; no other place sees it.
     """
 
     width: Count = 64
@@ -47,6 +48,7 @@ class Transformer:
     dropout: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
     causal: Flag | None = None
     vocabulary: Count | None = None
+    padding: Natural | None = None
 
     takes_tokens: ClassVar[bool] = True
 
@@ -59,4 +61,5 @@ class Transformer:
         from mmfl.models.attention import Encoder
         from mmfl.models.sequences import describe_sequence
 
-        return Encoder(self, describe_sequence("transformer", shape, self.vocabulary), outputs)
+        sequence = describe_sequence("transformer", shape, self.vocabulary, self.padding)
+        return Encoder(self, sequence, outputs)

@@ -61,6 +61,8 @@ class Curves:
             raise InputError(
                 f"better must say 'higher' or 'lower' for each task, got {self.better!r}"
             )
+        if self.kinds and len(self.kinds) != len(self.tasks):
+            raise InputError(f"kinds must have one metric for each task, got {self.kinds!r}")
         shape = self.metric.shape
         if shape[1:] != (len(self.tasks),) or not shape[0] or self.clients.shape != shape:
             raise InputError(

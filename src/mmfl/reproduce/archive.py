@@ -47,6 +47,7 @@ class _StoredRun:
     seconds: tuple[NonNegative, ...] | None = None
     targets: dict[str, Finite] = field(default_factory=dict)
     map: tuple[str, ...] = ()
+    kinds: tuple[Text, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ class ArchivedRun:
             table["seconds"] = [round(value, _DIGITS) for value in self.curves.virtual.tolist()]
         if self.curves.targets:
             table["targets"] = dict(self.curves.targets)
+        if "lower" in self.curves.better:  # then merits depend on the kinds of metrics
+            table["kinds"] = self.curves.kinds
         return table | ({"map": self.map} if self.map else {})
 
     @classmethod
@@ -106,7 +109,13 @@ class ArchivedRun:
             raise ValueError("metric must be finite")
         seconds = None if row.seconds is None else np.array(row.seconds, np.float64)
         curves = Curves(
-            row.tasks, row.better, metric, clients, virtual=seconds, targets=row.targets
+            row.tasks,
+            row.better,
+            metric,
+            clients,
+            virtual=seconds,
+            targets=row.targets,
+            kinds=row.kinds,
         )
         if seconds is not None and len(seconds) != curves.rounds:
             raise ValueError(f"seconds must have {curves.rounds} numbers")

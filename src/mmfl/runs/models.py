@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +28,16 @@ from mmfl.system.user_code import warn_user
 if TYPE_CHECKING:
     from mmfl.train import TrainedModel
 
-__all__ = ["load_model", "read_descriptions", "read_model"]
+__all__ = [
+    "HEADER",
+    "StoredModel",
+    "check_described",
+    "find_network",
+    "load_model",
+    "read_descriptions",
+    "read_model",
+    "read_stored_model",
+]
 
 Weights = Mapping[str, Any]
 
@@ -51,10 +61,62 @@ def read_descriptions(store: RunStore) -> dict[str, ModelDescription]:
     return {name: ModelDescription.from_json(text, f"{where} {name!r}") for name, text in found}
 
 
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """A task's model as a run directory has it.
+
+    Attributes:
+        description: How it is built and used.
+        weights: By tensor name.
+        round: The round that they are of.
+        remarks: Sentences about what is not as it should be.
+        code: From the user's modules to the SHA-256 that their files had.
+    """
+
+    description: ModelDescription
+    weights: Weights
+    round: int
+    remarks: tuple[str, ...]
+    code: Mapping[str, Any]
+
+
+def read_stored_model(folder: Path, task: str) -> StoredModel:
+    """A task's model from a run directory: the final one, or that of the newest checkpoint.
+
+    Args:
+        folder: The run directory.
+        task: The task's name.
+    """
+    with closing(RunStore.open(folder)) as store:
+        description = _find_description(store, task)
+        weights, after = _read_weights(store, task)
+        remarks = []
+        if store.meta().get("status") != "finished":
+            remarks.append(
+                f"the run in {str(folder)!r} is not finished: the model of task {task!r} is that "
+                f"of round {after} of {store.meta().get('rounds', '?')}"
+            )
+        turns = turns_by_task(store)[task]
+        if not turns.trained:
+            remarks.append(
+                f"task {task!r} never trained ({turns.why}): its model has the weights it began "
+                "with"
+            )
+        code = sessions(store.environment())[-1].get("code")
+    known = code if isinstance(code, Mapping) else {}
+    return StoredModel(description, weights, after, tuple(remarks), known)
+
+
+def check_described(folder: Path, task: str) -> None:
+    """Raise `StoreError` if a run does not say how a task's model is used."""
+    with closing(RunStore.open(folder)) as store:
+        _find_description(store, task)
+
+
 def read_model(
     folder: Path, task: str, *, network: Any = None, allow_imports: bool = False
 ) -> TrainedModel:
-    """A task's model from a run directory; of a run that is not finished, with a warning.
+    """A task's model from a run directory; what is not as it should be is a warning.
 
     Args:
         folder: The run directory.
@@ -62,17 +124,15 @@ def read_model(
         network: What builds the network; by default what the run says.
         allow_imports: Whether a network that the run names as ``module:Name`` may be imported.
     """
-    with closing(RunStore.open(folder)) as store:
-        description = _find_description(store, task)
-        weights = _read_weights(store, task)
-        _warn_untrained(store, task)
-        code = sessions(store.environment())[-1].get("code")
-    model = _find_network(description, network, allow_imports=allow_imports)
+    stored = read_stored_model(folder, task)
+    for remark in stored.remarks:
+        warn_user(remark)
+    model = find_network(stored.description, network, allow_imports=allow_imports)
     if network is None:
-        _warn_changed(description, code)
+        _warn_changed(stored)
     from mmfl.train import build_model
 
-    return build_model(model, description, weights)
+    return build_model(model, stored.description, stored.weights)
 
 
 def load_model(
@@ -103,7 +163,7 @@ def load_model(
             f"{where} does not say how it is used; only models that mmfl has written do"
         ) from None
     description = ModelDescription.from_json(text, f"{where}: its description")
-    model = _find_network(description, network, allow_imports=allow_imports)
+    model = find_network(description, network, allow_imports=allow_imports)
     from mmfl.train import build_model
 
     return build_model(model, description, weights)
@@ -125,15 +185,15 @@ def _find_description(store: RunStore, task: str) -> ModelDescription:
     return known[task]
 
 
-def _read_weights(store: RunStore, task: str) -> Weights:
-    """A task's weights: the final ones, or else those of the newest checkpoint."""
+def _read_weights(store: RunStore, task: str) -> tuple[Weights, int]:
+    """A task's weights, and the round that they are of."""
     meta, name, folder = store.meta(), f"models/{task}.safetensors", store.folder
     if meta.get("status") == "finished":
         damage = store.file_damage(name)
         if damage:
             raise StoreError(f"the run in {str(folder)!r} is damaged: {damage}")
         try:
-            return load(read_file(folder / name))
+            return load(read_file(folder / name)), int(meta.get("rounds", "0"))
         except OSError as error:
             raise StoreError(f"cannot read {str(folder / name)!r}: {error.strerror}") from None
     checkpoints = CheckpointStore(folder / "checkpoints", keep=1)
@@ -143,30 +203,18 @@ def _read_weights(store: RunStore, task: str) -> Weights:
             f"the run in {str(folder)!r} is not finished, and has no checkpoint whose weights "
             "could be used; resume it"
         )
-    warn_user(
-        f"the run in {str(folder)!r} is not finished: the model of task {task!r} is that of round "
-        f"{found.round} of {meta.get('rounds', '?')}"
-    )
-    return found.params[task]
+    return found.params[task], found.round
 
 
-def _warn_untrained(store: RunStore, task: str) -> None:
-    turns = turns_by_task(store)[task]
-    if not turns.trained:
-        warn_user(
-            f"task {task!r} never trained ({turns.why}): its model has the weights it began with"
-        )
-
-
-def _warn_changed(description: ModelDescription, code: Any) -> None:
+def _warn_changed(stored: StoredModel) -> None:
     """Say so if the user's module is not the one that the run was made with."""
-    module, own, _ = description.model["kind"].partition(":")
-    was = code.get(module) if own and isinstance(code, Mapping) else None
+    module = stored.description.model["kind"].partition(":")[0]
+    was = stored.code.get(module)
     if was and hash_module(module) not in ("", was):
         warn_user(f"module {module!r} has changed since the run: its network may be another one")
 
 
-def _find_network(description: ModelDescription, network: Any, *, allow_imports: bool) -> Model:
+def find_network(description: ModelDescription, network: Any, *, allow_imports: bool) -> Model:
     """What builds the network."""
     task, kind = description.task, description.model["kind"]
     with imports_allowed(allow_imports):

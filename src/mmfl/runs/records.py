@@ -18,8 +18,8 @@ __all__ = [
     "AwardRow",
     "FailureRow",
     "FaultRow",
+    "MetricRow",
     "RoundRow",
-    "ScoreRow",
     "TaskRow",
     "TurnRow",
     "read_records",
@@ -61,7 +61,7 @@ class RoundRow(NamedTuple):
     quarantined: int | None
 
 
-class ScoreRow(NamedTuple):
+class MetricRow(NamedTuple):
     """A task after a round.
 
     Attributes:
@@ -190,10 +190,10 @@ def _read_rounds(store: RunStore) -> Iterator[RoundRow]:
         yield RoundRow(*row)._replace(evaluated=bool(row[3]))
 
 
-def _read_scores(store: RunStore) -> Iterator[ScoreRow]:
+def _read_metrics(store: RunStore) -> Iterator[MetricRow]:
     query = "SELECT round, name, clients, version, difficulty, round_task.metric, loss"
     join = "FROM round_task JOIN task ON number = task ORDER BY round, number"
-    return (ScoreRow(*row) for row in store.rows(f"{query} {join}"))
+    return (MetricRow(*row) for row in store.rows(f"{query} {join}"))
 
 
 def _read_turns(store: RunStore) -> Iterator[TurnRow]:
@@ -261,7 +261,7 @@ Reader = Callable[[RunStore], Iterator[Any]]
 RECORDS: dict[str, tuple[type[Any], Reader]] = {
     "tasks": (TaskRow, _read_tasks),
     "rounds": (RoundRow, _read_rounds),
-    "scores": (ScoreRow, _read_scores),
+    "metrics": (MetricRow, _read_metrics),
     "turns": (TurnRow, _read_turns),
     "failures": (FailureRow, _read_failures),
     "faults": (FaultRow, _read_faults),

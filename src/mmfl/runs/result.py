@@ -167,7 +167,7 @@ class Run:
         """A table of the run as records, read from its directory as it is now.
 
         Args:
-            name: "tasks", "rounds", "scores", "turns", "failures", "faults", "auction" or "awards".
+            name: "tasks", "rounds", "metrics", "turns", "failures", "faults", "auction", "awards".
         """
         with closing(RunStore.open(self.folder, damaged=bool(self.damage))) as store:
             return list(read_records(store, name))

@@ -41,6 +41,7 @@ class TaskTrial:
         loss: The loss of the first step.
         measured: An evaluation on the first piece of the test split, after that step.
         failure: Why a step of training failed; "" if it did not.
+        trace: The traceback of that, if the user's code raised.
     """
 
     weights: int
@@ -54,6 +55,7 @@ class TaskTrial:
     loss: float = float("nan")
     measured: Measured | None = None
     failure: str = ""
+    trace: str = ""
 
 
 def try_tasks(
@@ -103,7 +105,7 @@ def _try_task(experiment: Experiment, engine: InlineEngine, task: str, first: Pa
         held = int(sizes[largest])
         result = check_update(result, job.address, first.layout, held, experiment.checks)
     if isinstance(result, ClientFailure):
-        return replace(found, failure=result.detail)
+        return replace(found, failure=result.detail, trace=result.trace)
     assert isinstance(result.delta, Params)
     after = Params(first.layout, first.flat + result.delta.flat)
     metrics = {task: experiment.task(task).metric}

@@ -55,7 +55,8 @@ def _refuse_reuse(module: nn.Module) -> None:
     for name, parameter in module.named_parameters():
         if _in_use.get(id(parameter)) is parameter:
             raise EngineError(
-                f"its weights {name!r} are in use already, by another task or an earlier run; make "
-                "them when the network is built, or give the nn.Module itself as the model"
+                f"its weights {name!r} are in use already, by another task or an earlier run; copy "
+                "them (copy.deepcopy) or make them whenever the network is built, or give the "
+                "nn.Module itself as the model"
             )
     _in_use.update((id(parameter), parameter) for parameter in module.parameters())

@@ -42,8 +42,9 @@ class Inputs:
         channels_last: bool = True,
         device: Device = CPU,
     ) -> None:
-        if augment and data.x_train.ndim < 3:
-            raise DataError("augment is for images, not for tables")
+        if augment and data.x_train.ndim not in (3, 4):
+            what = "tables" if data.x_train.ndim < 3 else "examples of four dimensions"
+            raise DataError(f"augment is for images, not for {what}")
         if augment and augment.crop >= min(data.shape[1:]):
             side = min(data.shape[1:])
             raise DataError(f"augment.crop must be below the images' {side}, got {augment.crop}")
@@ -55,9 +56,8 @@ class Inputs:
         self._scaling: tuple[Tensor, Tensor] | None = None
         scaling = normalize.scaling(data)
         if scaling is not None:
-            last = 1 if data.x_train.ndim == 3 else -1  # the channel: images of one have no axis
-            parts = (self._put(torch.from_numpy(part).reshape(last)) for part in scaling)
-            self._scaling = tuple(parts)  # type: ignore[assignment]
+            mean, std = (self._put(torch.from_numpy(part)) for part in scaling)
+            self._scaling = mean, std  # for the last axis, or one number for all
 
     def train(self, rows: Ints, *, rng: Stream | None = None) -> tuple[Tensor, Tensor]:
         """Training examples, changed at random if the task wants that and `rng` is given.
@@ -102,7 +102,7 @@ class Inputs:
         """Training examples, unchanged, as flat vectors into `out`; returns the targets."""
         x = self._data.x_train[rows]
         if x.ndim > 3:  # a flat image is channel after channel
-            x = x.transpose(0, 3, 1, 2)
+            x = np.moveaxis(x, -1, 1)
         out.copy_(torch.from_numpy(x.reshape(out.shape)))
         if self._flat_scaling is not None:
             mean, std = self._flat_scaling
@@ -112,10 +112,14 @@ class Inputs:
     @cached_property
     def _flat_scaling(self) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of each number of a flat vector, or one for all."""
-        if self._scaling is None or self._scaling[0].numel() == 1:
+        if self._scaling is None or max(part.numel() for part in self._scaling) == 1:
             return self._scaling
-        each = math.prod(self._data.x_train.shape[1:]) // self._scaling[0].numel()
-        mean, std = (part.repeat_interleave(each) for part in self._scaling)
+        mean, std = torch.broadcast_tensors(*self._scaling)
+        each = math.prod(self._data.x_train.shape[1:]) // mean.numel()
+        series = self._data.x_train.ndim == 3  # step after step, not channel after channel
+        mean, std = (
+            part.repeat(each) if series else part.repeat_interleave(each) for part in (mean, std)
+        )
         return mean, std
 
     def test(self, rows: Ints) -> tuple[Tensor, Tensor]:
@@ -136,8 +140,11 @@ class Inputs:
         return x
 
     def _seen(self, x: Tensor) -> Tensor:
-        """Scaled rows as a model sees them: images N x C x H x W."""
+        """Scaled rows as a model sees them: images N x C x H x W, volumes N x C x D x H x W."""
         if x.ndim <= 2 or x.dtype == torch.int64:
             return x
-        x = (x.unsqueeze(3) if x.ndim == 3 else x).permute(0, 3, 1, 2)
-        return x if self._channels_last else x.clone(memory_format=torch.contiguous_format)
+        volumes = x.ndim == 5
+        x = (x.unsqueeze(3) if x.ndim == 3 else x).movedim(-1, 1)
+        if self._channels_last and not volumes:
+            return x
+        return x.clone(memory_format=torch.contiguous_format)

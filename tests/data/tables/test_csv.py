@@ -274,6 +274,15 @@ def test_names_of_columns_cannot_write_to_the_terminal(refused):
     assert "\x1b" not in refused("\x1b[2J,ill\n1,2\n3,4\n", target="\x1b]0;")
 
 
+def test_classes_and_columns_in_warnings_cannot_write_to_the_terminal(load):
+    column = ("\x1b[2Jsex", lambda row: "FM"[row % 2])
+    _, said = load(AGE, column, ("ill", lambda row: f"\x1b]0;{row % 2}\x07"))
+    assert said == [
+        "classes are numbered in this order: \\x1b]0;0\\x07, \\x1b]0;1\\x07",
+        "each value of these columns becomes a column of 0 and 1: \\x1b[2Jsex (2)",
+    ]
+
+
 def test_a_pipe_a_folder_and_a_file_that_is_not_there(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "folder.csv").mkdir()

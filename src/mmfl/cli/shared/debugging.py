@@ -12,7 +12,14 @@ from typer.core import TyperOption
 
 from mmfl.system.tracebacks import format_traceback, printable_lines
 
-__all__ = ["TraceLog", "is_in_debugger", "log_traces", "make_debug_option", "show_error"]
+__all__ = [
+    "TraceLog",
+    "is_in_debugger",
+    "log_traces",
+    "make_debug_option",
+    "show_error",
+    "show_trace",
+]
 
 _KEY = "mmfl.debug"
 
@@ -55,6 +62,12 @@ def show_error(error: BaseException) -> None:
     """Print the whole traceback of an error, if it is wanted."""
     if _is_wanted():
         _print(format_traceback(error))
+
+
+def show_trace(text: str) -> None:
+    """Print a traceback that is known as text, if it is wanted."""
+    if _is_wanted():
+        _print(printable_lines(text))
 
 
 def _print(text: str) -> None:

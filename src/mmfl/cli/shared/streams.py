@@ -36,6 +36,7 @@ _OPTIONS = (
     (r"\bpass allow_imports=True, or the object itself,", "pass --allow-imports"),
     (r"\b(set by|set|with) data_dir\b(?=\)| or MMFL_DATA)", r"\1 --data-dir"),
     (r"\bor use jobs=1\b", "or use --jobs 1"),
+    (r"\breplace it with force=True\b", "replace it with --force"),
     (r"; name a folder of studies$", "; name a folder of studies with --studies"),
     (r"^(.* with )?sets: ", r"\1--set: "),
 )
@@ -171,10 +172,16 @@ def drop_output() -> None:
             _lead_to_null(sys.stdout.fileno())
 
 
-def complain(sentence: str) -> None:
-    """Print it on standard error if possible, in the command line's own words."""
+def complain(sentence: str, *, loud: bool = False) -> None:
+    """Print it on standard error if possible, in the command line's own words.
+
+    Args:
+        sentence: What to print.
+        loud: In bold and red, on a terminal.
+    """
+    said = f"mmfl: {name_limit(name_options(sentence))}"
     with suppress(OSError):
-        typer.echo(f"mmfl: {name_limit(name_options(sentence))}", err=True)
+        typer.secho(said, err=True, bold=loud or None, fg="red" if loud else None)
 
 
 def name_limit(sentence: str) -> str:

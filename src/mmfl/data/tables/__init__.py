@@ -1,7 +1,7 @@
 """Tables as data sets: CSV files, Parquet files and DataFrames have the same rules."""
 
 from mmfl.data.tables.arrow import read_arrow, read_parquet
-from mmfl.data.tables.columns import Column, Table
+from mmfl.data.tables.columns import Column, Table, sort_names
 from mmfl.data.tables.csv_file import read_csv
 from mmfl.data.tables.encoding import Advice, Encoder, Roles, number_clients
 from mmfl.data.tables.frames import read_frame
@@ -17,4 +17,5 @@ __all__ = [
     "read_csv",
     "read_frame",
     "read_parquet",
+    "sort_names",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Column", "Table", "is_number", "parse_number"]
+__all__ = ["Column", "Table", "is_number", "parse_number", "sort_names"]
 
 Anything = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_ANY_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 _LONG = re.compile(r"[+-]?[0-9]{19,}")
 _TRUTH = {"true": True, "false": False}
 
@@ -71,10 +72,10 @@ class Column:
             return replace(self, values=places, words=tuple(names))
         used, places = np.unique(self.values, return_inverse=True)
         names = [self.words[place] for place in used.tolist()]
-        key = int if names and all(map(_WHOLE.fullmatch, names)) else str
-        order = sorted(range(len(names)), key=lambda place: (key(names[place]), names[place]))
-        rank = np.argsort(np.array(order, np.int64))
-        return replace(self, values=rank[places], words=tuple(names[place] for place in order))
+        ordered = sort_names(names)
+        rank = {name: place for place, name in enumerate(ordered)}
+        ranks = np.array([rank[name] for name in names], np.int64)
+        return replace(self, values=ranks[places], words=ordered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,3 +118,11 @@ def parse_number(text: str) -> float | None:
 def is_number(text: str) -> bool:
     """Whether a cell holds a number."""
     return parse_number(text) is not None
+
+
+def sort_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in order: by number if all are whole numbers, else as text."""
+    known = set(names)
+    if all(map(_ANY_WHOLE.fullmatch, known)):
+        return tuple(sorted(known, key=lambda name: (int(name), name)))
+    return tuple(sorted(known))

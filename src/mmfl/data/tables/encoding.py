@@ -120,7 +120,7 @@ class Encoder:
         parts |= _name_parts("x", self.encode_features(tables, words))
         parts["features"] = list(words.items())
         if client is not None:
-            parts["groups"] = number_clients(tables[0], client)
+            parts |= number_clients(tables[0], client)
         return parts
 
     def find_targets(self, table: Table) -> tuple[str, ...]:
@@ -302,10 +302,10 @@ class Encoder:
         return True
 
 
-def number_clients(table: Table, name: str) -> npt.NDArray[np.int64]:
-    """The client of each row, by the place of its name in sorted order."""
-    places: npt.NDArray[np.int64] = table.columns[name].texts.values.astype(np.int64)
-    return places
+def number_clients(table: Table, name: str) -> dict[str, Any]:
+    """The client of each row by its number, and the names of the clients in their order."""
+    column = table.columns[name].texts
+    return {"groups": column.values.astype(np.int64), "group_names": column.words}
 
 
 def _target(table: Table, name: str) -> str:
