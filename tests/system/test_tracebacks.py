@@ -59,6 +59,9 @@ def wraps(function):
 @wraps
 def wrapped():
     return 1
+
+class Bare(nn.Linear):
+    func = None
 """
 
 
@@ -118,10 +121,23 @@ def test_definitions_are_found(own):
     assert str(find_definition(own.deepest)) == "frames_of_mine.py, line 16"
     assert str(find_definition(functools.partial(own.deepest, 1))) == "frames_of_mine.py, line 16"
     assert str(find_definition(own.wrapped)) == "frames_of_mine.py, line 34"
+    assert str(find_definition(own.Bare(1, 1))) == "frames_of_mine.py, line 38"
     assert find_definition(nn.Linear(1, 1)) is None
     assert find_definition(3) is None
     assert describe_place(nn.ReLU(), own.deepest) == " (frames_of_mine.py, line 16)"
     assert describe_place(nn.ReLU()) == ""
+
+
+def test_a_long_text_is_shortened_and_a_package_is_named(tmp_path, monkeypatch):
+    (tmp_path / "pack_of_mine").mkdir()
+    (tmp_path / "pack_of_mine" / "__init__.py").write_text(
+        "def fail():\n    raise ValueError('x' * 10**6)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("pack_of_mine")
+    said = describe_error(catch(own.fail))
+    where = "pack_of_mine/__init__.py, line 2, in fail: raise ValueError('x' * 10**6)"
+    assert said == f"ValueError: {'x' * 797}... ({where})"
 
 
 def test_a_debugger_finds_the_users_frame_in_the_error_that_is_raised(own):

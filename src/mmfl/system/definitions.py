@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import linecache
-from types import CodeType, FunctionType, MethodType
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
-from mmfl.errors import printable
-from mmfl.system.tracebacks import Frame, is_library_code
+from mmfl.system.tracebacks import Frame, is_library_code, name_file
 
 __all__ = ["describe_place", "find_definition"]
 
@@ -40,32 +40,29 @@ def find_definition(part: object) -> Frame | None:
 
 def _find(thing: Any) -> Frame | None:
     while not isinstance(thing, type | FunctionType):
-        inner = getattr(thing, "__func__" if isinstance(thing, MethodType) else "func", None)
-        thing = type(thing) if inner is None else inner
-    if isinstance(thing, FunctionType):
-        return _make_frame(thing.__code__, thing.__code__.co_firstlineno, thing.__module__)
-    return _find_class(thing)
+        if isinstance(thing, MethodType):
+            thing = thing.__func__
+        else:
+            thing = thing.func if isinstance(thing, partial) else type(thing)
+    file, line = _find_class(thing) if isinstance(thing, type) else _find_code(thing)
+    return None if is_library_code(file, thing.__module__) else Frame(name_file(file), line)
 
 
-def _find_class(kind: type) -> Frame | None:
+def _find_code(function: FunctionType) -> tuple[str, int]:
+    return function.__code__.co_filename, function.__code__.co_firstlineno
+
+
+def _find_class(kind: type) -> tuple[str, int]:
     """The line of a class, or of its first method if the text of the file is not known."""
     methods = [vars(kind)[name] for name in vars(kind)]
     functions = [inspect.unwrap(getattr(method, "__func__", method)) for method in methods]
-    codes = [one.__code__ for one in functions if isinstance(one, FunctionType)]
-    codes = [code for code in codes if not code.co_filename.startswith("<string")]
-    first = min(codes, key=lambda code: code.co_firstlineno, default=None)
-    if first is None:
-        return None
-    line = first.co_firstlineno
-    lines = linecache.getlines(first.co_filename)[:line]
+    places = [_find_code(one) for one in functions if isinstance(one, FunctionType)]
+    places = [place for place in places if not place[0].startswith("<string")]
+    if not places:
+        return inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
+    file, first = min(places, key=lambda place: place[1])
+    lines = linecache.getlines(file)[:first]
     for number, text in reversed([*enumerate(lines, 1)]):
         if text.split("(")[0].split(":")[0].split() == ["class", kind.__name__]:
-            return _make_frame(first, number, kind.__module__)
-    return _make_frame(first, line, kind.__module__)
-
-
-def _make_frame(code: CodeType, line: int, module: str) -> Frame | None:
-    if is_library_code(code.co_filename, module):
-        return None
-    whole = Frame.of(code, line)
-    return Frame(printable(whole.file), line)
+            return file, number
+    return file, first

@@ -33,6 +33,7 @@ __all__ = [
     "is_users",
     "lead_to",
     "make_cause",
+    "name_file",
     "printable_lines",
     "walk",
 ]
@@ -87,18 +88,23 @@ class Frame:
     @classmethod
     def of(cls, code: CodeType, line: int, variables: dict[str, Any] | None = None) -> Frame:
         """A line of some code, with the variables of its module."""
-        path = Path(code.co_filename)
-        file = f"{path.parent.name}/{path.name}" if path.name == "__init__.py" else path.name
         function = code.co_qualname.rpartition("<locals>.")[2]
         function = "" if function == "<module>" else function
         linecache.checkcache(code.co_filename)
         source = linecache.getline(code.co_filename, line, variables).strip()
-        return cls(printable(file), line, printable(function), printable(shorten(source, SOURCE)))
+        words = printable(function), printable(shorten(source, SOURCE))
+        return cls(name_file(code.co_filename), line, *words)
 
     def __str__(self) -> str:
         where = f"{self.file}, line {self.line}"
         where += f", in {self.function}" if self.function else ""
         return f"{where}: {self.source}" if self.source else where
+
+
+def name_file(path: str) -> str:
+    """A file without its folder, except where its name alone says nothing."""
+    *_, folder, name = ("", *Path(path).parts)
+    return printable(f"{folder}/{name}" if name == "__init__.py" else name)
 
 
 def find_frames(error: BaseException, packages: Collection[str] = ()) -> list[Frame]:

@@ -48,6 +48,10 @@ __all__ = [
 ]
 
 
+TEXT = 800
+"""Letters of an exception's text in a message: one may print a whole tensor."""
+
+
 class Guard:
     """Turn what a block raises into one sentence about the part that is called in it.
 
@@ -89,8 +93,7 @@ class Guard:
         if self._always or self._is_users(error):
             said = describe_error(error, self._part)
             failed = self._failed if isinstance(self._failed, str) else self._failed()
-            made = self._kind(f"{failed}: {said}")
-            raise lead_to(made, error) from error
+            raise lead_to(self._kind(f"{failed}: {said}"), error) from error
 
     def _is_users(self, error: BaseException) -> bool:
         if self._part is not None:
@@ -166,7 +169,7 @@ def describe_error(error: BaseException, *parts: object) -> str:
     name = type(error).__name__
     if isinstance(error, RecursionError):  # where it ends differs, and so do the last words
         text = text.partition(" while ")[0].partition(" in ")[0]
-    said = describe_shortage(error) or (f"{name}: {text}" if text else name)
+    said = describe_shortage(error) or (f"{name}: {shorten(text, TEXT)}" if text else name)
     frames = find_frames(error, _packages(*parts))
     place = "; ".join(map(str, frames)) or next(filter(None, map(find_definition, parts)), None)
     return f"{said} ({place})" if place else said

@@ -48,9 +48,14 @@ class TaskSetup:
     optimizer: Optimizer
 
     @property
-    def parts(self) -> tuple[object, ...]:
+    def trained(self) -> tuple[object, ...]:
         """What a turn calls that may be the user's."""
-        return self.task.model, self.task.loss, self.task.metric, self.task.augment, self.optimizer
+        return self.task.model, self.task.loss, self.task.augment, self.optimizer
+
+    @property
+    def evaluated(self) -> tuple[object, ...]:
+        """What an evaluation calls that may be the user's."""
+        return self.task.model, self.task.loss, self.task.metric
 
     def outputs(self, x: Tensor, y: Tensor, precision: str) -> Tensor:
         """Those of the model, on the processor."""

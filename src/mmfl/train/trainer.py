@@ -208,14 +208,14 @@ class Trainer:
             pass_on(error)
             self.device.check()
             if len(jobs) == 1:
-                said = describe_error(error, *setup.parts)
+                said = describe_error(error, *setup.trained)
                 said += self.device.hint(error) + hint_at_gradient(error, setup)
                 for turn in turns:
                     said += hint_at_batch_of_one(error, turn.work.batch_size, len(turn.rows))
                 if self._raise_errors:
                     name, client = setup.task.name, jobs[0].address.client
-                    made = EngineError(f"task {name!r}: the turn of client {client} failed: {said}")
-                    raise lead_to(made, error) from error
+                    said = f"task {name!r}: the turn of client {client} failed: {said}"
+                    raise lead_to(EngineError(said), error) from error
                 trace = format_traceback(error)
                 yield ClientFailure(jobs[0].address, "raised", said, trace=trace)
                 return
@@ -244,13 +244,13 @@ class Trainer:
         except BaseException as error:
             pass_on(error)
             self.device.check()
-            said = describe_error(error, *setup.parts)
+            said = describe_error(error, *setup.evaluated)
             if is_batch_of_one(error):
                 said += "; the last batch has one example: change evaluate.batch_size"
             if client is not None:
                 return EvaluationFailure(task, client, "raised", said, format_traceback(error))
-            made = EngineError(f"task {task!r}: evaluating its model failed: {said}")
-            raise lead_to(made, error) from error
+            said = f"task {task!r}: evaluating its model failed: {said}"
+            raise lead_to(EngineError(said), error) from error
         loss, metric, guess, tally = sums
         return Evaluation(task, len(rows), loss, metric, client, guess, tally)
 
@@ -283,8 +283,8 @@ class Trainer:
                 if sums is None and is_own(task.metric) and not isinstance(task.metric, OwnMetric):
                     metric = check_values(metric, task.metric)
         except MmflError as error:
-            wrapped = EngineError(f"task {name!r}: {error}")
-            raise lead_to(wrapped, error) from error.__cause__
+            said = f"task {name!r}: {error}"
+            raise lead_to(EngineError(said), error) from error.__cause__
         optimizer, precision = self._optimizers[name], self._precision
         with guard_task(name, "its optimizer cannot be used", optimizer):
             try_optimizer(optimizer, module.parameters())
