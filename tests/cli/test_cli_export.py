@@ -88,7 +88,7 @@ def test_a_network_in_memory_comes_out_in_another_process():
     assert (done.returncode, done.stderr) == (0, "")
     text = Path("out/heart/README.md").read_text()
     assert 'mmfl.load_model(".", network=...)' in text
-    assert "`model.safetensors` has its weights" in text
+    assert "The network is your own (`function`). `model.safetensors` has its weights" in text
     assert (mmfl.load_model("out/heart", network=network).predict(x) == said).all()
     assert np.array_equal(mmfl.load_model("out/heart").predict(x), said)
 

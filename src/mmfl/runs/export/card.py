@@ -16,8 +16,6 @@ __all__ = ["CardFacts", "Result", "write_card"]
 _NAMED = 20
 """How many names of classes or features a card lists; config.json has all."""
 
-_PATH = re.compile(r"[\w.]+:[\w.]+")
-
 
 @dataclass(frozen=True)
 class Result:
@@ -152,8 +150,9 @@ def _describe_plain(facts: CardFacts) -> str:
     if facts.source is None or prepared is None:
         kind = about.model["kind"]
         how = f"mmfl builds the network {_code(kind)}"
-        if _PATH.fullmatch(kind):
-            how = f"{_code(kind)} builds the network"
+        if ":" in kind:
+            name = re.sub(r"^in_memory:(.*)-\w+$", r"\1", kind)
+            how = f"The network is your own ({_code(name)})"
         return (
             f"{how}. `model.safetensors` has its weights, as `load_state_dict` takes them; "
             "`config.json` says how examples are scaled (`mean`, `std`) and what the classes are "
