@@ -120,7 +120,10 @@ def compare(
             sources, target=target, out=out, figure=figure, force=force, json=json, quiet=quiet
         )
     with name_options_of("jobs", "seeds", "vary"):
-        wanted, numbers = read_jobs(jobs or "auto"), read_seeds(seeds or "0-3")
+        wanted, numbers = (
+            read_jobs("auto" if jobs is None else jobs),
+            read_seeds("0-3" if seeds is None else seeds),
+        )
         changes = read_vary(vary or [])
     if allow_imports:
         find_modules(config)
