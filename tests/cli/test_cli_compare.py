@@ -51,7 +51,13 @@ def test_tables_picture_and_data_lie_beside_the_runs(call, config):
     assert (code, err) == (0, "")
     folder = Path("runs/fair-compare")
     names = {path.name for path in folder.iterdir()}
-    tables = {"comparison.json", "comparison.md", "comparison.png", "mmfl-compare.json"}
+    tables = {
+        "comparison.json",
+        "comparison.md",
+        "comparison.png",
+        "mmfl-compare.json",
+        "report.html",
+    }
     assert names == {*tables, "fed_fair", "uniform"}
     lines = [line.split(": ")[0] for line in out.split("\n") if line.startswith("run ")]
     assert lines == [
@@ -60,7 +66,8 @@ def test_tables_picture_and_data_lie_beside_the_runs(call, config):
             [(s, v) for s in (0, 1) for v in ("fed_fair", "uniform")], start=1
         )
     ]
-    assert out.endswith(f"figure: {folder}/comparison.png\ntables and runs: {folder}\n")
+    said = f"figure: {folder}/comparison.png\nreport: {folder}/report.html\n"
+    assert out.endswith(f"{said}tables and runs: {folder}\n")
     found = json.loads((folder / "comparison.json").read_text())
     assert [variant["name"] for variant in found["variants"]] == ["fed_fair", "uniform"]
     for variant in found["variants"]:

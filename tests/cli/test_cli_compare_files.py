@@ -14,7 +14,7 @@ from support.experiments import write_small
 from support.marks import slow
 
 TEXT = write_small(top="rounds = 1", local="steps = 1")
-NAMES = ["comparison.md", "comparison.json", "comparison.png"]
+NAMES = ["comparison.md", "comparison.json", "comparison.png", "report.html"]
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ def test_each_round_is_a_line_with_its_metrics(call, small):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert "started (mmfl " in lines[0]
-    scores = run.table("scores")
+    metrics = run.table("metrics")
     for t in (1, 2, 3):
-        tasks = [f"{s.task} {s.metric:.4f} ({s.clients})" for s in scores if s.round == t]
+        tasks = [f"{s.task} {s.metric:.4f} ({s.clients})" for s in metrics if s.round == t]
         assert lines[t].startswith(f"round {t}  {'  '.join(tasks)}  ")
     assert lines[4:] == [f"finished after round 3, fingerprint {run.fingerprint}"]
 

@@ -63,6 +63,14 @@ def test_a_federation_matches_clients_by_name(partition):
     assert holders(found, "b", 4) == [set(), {0}, {1}, {2}]
 
 
+def test_too_few_clients_is_one_sentence_with_the_names():
+    tasks = [Task(name="a", dataset="mnist_small"), Task(name="b", dataset="mnist_small")]
+    experiment = Experiment(tasks=tasks, clients=3, rounds=1)
+    data = {"a": arrays("e", "n", "s"), "b": arrays("n", "w")}
+    said = one_line(DataError, lambda: simulate(experiment, data))
+    assert said == ("the data names 4 clients (e, n, s, w), but clients.count = 3; set it to 4")
+
+
 def test_names_are_a_part_of_the_content():
     one, other = arrays("a", "b"), arrays("a", "c")
     assert content_hash(one) != content_hash(other)

@@ -92,6 +92,19 @@ def test_labels_become_class_numbers_from_0(labels, said):
     np.testing.assert_array_equal(found.y_train, same)
 
 
+def test_numbers_of_mixed_types_are_numbers():
+    mixed = X.astype(object)
+    mixed[:, 1] = mixed[:, 1] > 9
+    found, notes = convert(WHOLE | {"x_train": mixed, "x_test": mixed[:5]})
+    assert (found.x_train.dtype, notes) == (np.float32, [])
+
+
+def test_real_targets_of_one_column_stay_as_they_are():
+    real = (Y / 2)[:, None]
+    found, notes = convert(WHOLE | {"y_train": real, "y_test": real[:5]})
+    assert (found.classes, found.y_train.shape, notes) == (None, (20, 1), [])
+
+
 def test_one_class_is_said():
     for label, said in (([0], "0"), ([7], "7"), (["a"], "a")):
         found, notes = convert(WHOLE | {"y_train": label * 20, "y_test": label * 5})
@@ -122,6 +135,12 @@ def test_truth_values_are_two_classes():
         ({"x_train": X}, "has no array 'y_train'"),
         (Pairs(25), "must give a pair (x, y) for each number from 0 to 24: RuntimeError: no such"),
         ((np.array([["a"]] * 5), Y[:5]), "x_train must be"),
+        ((X, None), "y_train must have a row for each example, got array(None"),
+        (([[1], [1, 2], [3]], [0, 1, 0]), "the data: x_train cannot be converted to an array: "),
+        ((X, np.array(["a", None] * 10, object)), "some targets are missing (None or NaN)"),
+        ("patients.csv", "name a file with dataset={'kind': 'csv', 'path': ...}"),
+        (torch.utils.data.DataLoader(Pairs()), "; pass its dataset"),
+        ((np.zeros((20, 1, 1, 1, 1, 1)), Y), "N x D x H x W x C, got shape (16, 1, 1, 1, 1, 1)"),
     ],
 )
 def test_what_cannot_be_converted_is_one_sentence(value, words):

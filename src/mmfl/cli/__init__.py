@@ -20,6 +20,7 @@ from mmfl.cli import (
     plan,
     profile,
     remove,
+    report,
     reproduce,
     run,
     status,
@@ -68,6 +69,7 @@ app.command("schema")(check.schema)
 app.command("list", cls=PlainCommand)(listing.list_)
 app.command("log", cls=PlainCommand)(log.log)
 app.command("remove", cls=PlainCommand)(remove.remove)
+app.command("report", cls=PlainCommand)(report.report)
 app.command("status", cls=PlainCommand)(status.status)
 app.command("verify", cls=PlainCommand)(verify.verify)
 app.command("export", cls=PlainCommand)(export.export)

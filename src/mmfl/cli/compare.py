@@ -108,7 +108,7 @@ def compare(
     """
     from rich.console import Console
 
-    from mmfl.cli.shared.own_files import COMPARISON_FILES, OwnFiles
+    from mmfl.cli.shared.own_files import COMPARISON_FILES, REPORT, OwnFiles
     from mmfl.comparison import read_jobs, read_seeds, read_vary
     from mmfl.experiment import Experiment, find_inputs
     from mmfl.report import variants
@@ -120,7 +120,10 @@ def compare(
             sources, target=target, out=out, figure=figure, force=force, json=json, quiet=quiet
         )
     with name_options_of("jobs", "seeds", "vary"):
-        wanted, numbers = read_jobs(jobs or "auto"), read_seeds(seeds or "0-3")
+        wanted, numbers = (
+            read_jobs("auto" if jobs is None else jobs),
+            read_seeds("0-3" if seeds is None else seeds),
+        )
         changes = read_vary(vary or [])
     if allow_imports:
         find_modules(config)
@@ -139,8 +142,8 @@ def compare(
     own = OwnFiles(comparison.out, force=force)
     own.check([] if figure is None else [figure])
     if comparison.todo or own.recorded:  # else they may be what an older version wrote: see `write`
-        kinds = ("md", "json", *([] if figure else ["png"]))
-        own.check(comparison.out / f"comparison.{kind}" for kind in kinds)
+        names = [f"comparison.{kind}" for kind in ("md", "json", *([] if figure else ["png"]))]
+        own.check(comparison.out / name for name in (*names, REPORT))
     where = sys.stderr if json else sys.stdout
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
     kept = f"(finished runs are in {comparison.out}; run the same command again to resume)"
@@ -152,8 +155,12 @@ def compare(
         raise failed
     about = _remarks(compared, comparison)
     found = _write(compared, comparison, console, target, about, own)
-    console.print(_draw(compared, comparison, figure, about, own), soft_wrap=True)
-    console.print(f"tables and runs: {comparison.out}", soft_wrap=True)
+    for line in (
+        _draw(compared, comparison, figure, about, own),
+        _report(comparison, target, own),
+        f"tables and runs: {comparison.out}",
+    ):
+        console.print(line, soft_wrap=True)
     if json:
         typer.echo(json_.dumps(found))
     serious = [remark for remark in about if remark.serious]
@@ -319,6 +326,26 @@ def _draw(
         return f"no figure: {error}"
     own.write(path, content)
     return f"figure: {path}"
+
+
+def _report(comparison: Comparison, target: float | None, own: OwnFiles) -> str:
+    """Write the report; returns where it is, or why there is none."""
+    from mmfl.cli.shared.own_files import REPORT
+    from mmfl.report.document import gather, render_html
+
+    folders = [
+        run.folder
+        for run in comparison.runs
+        if (run.variant, run.experiment.seed) not in comparison.failed
+    ]
+    title = f"Report on {comparison.out.resolve().name}"
+    path = comparison.out / REPORT
+    try:
+        content = render_html(gather(folders, target=target, title=title))
+    except InputError as error:
+        return f"no report: {error}"
+    own.write(path, content.encode())
+    return f"report: {path}"
 
 
 def _write(

@@ -10,6 +10,7 @@ What can be repaired without a guess is repaired, and said; everything else is r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from mmfl.config import short
 from mmfl.data.arrays import PARTS, Arrays
 from mmfl.data.hugging_face import is_hugging_face, read_hugging_face
 from mmfl.data.tables import Advice, Encoder, Roles, read_frame
-from mmfl.errors import DataError
+from mmfl.errors import DataError, text_of
 from mmfl.rng import stream
 from mmfl.system.user_code import describe_error, pass_on, warn_user
 
@@ -52,9 +53,15 @@ def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
         return value, []
     notes: list[str] = []
     parts = _name_parts(value, where, notes)
-    parts = {name: _as_array(part) if name in PARTS else part for name, part in parts.items()}
+    parts = {
+        name: _as_array(part, f"{where}: {name}") if name in PARTS else part
+        for name, part in parts.items()
+    }
+    for name, part in parts.items():
+        if name in PARTS and part.ndim == 0:
+            raise DataError(f"{where}: {name} must have a row for each example, got {short(part)}")
     if "clients" not in parts:
-        parts = _repair_targets(parts, notes)
+        parts = _repair_targets(parts, where, notes)
     if "x_test" not in parts and "y_test" not in parts and {"x_train", "y_train"} <= parts.keys():
         parts = _hold_out(parts, where, notes)
     return Arrays.check(where, parts), notes
@@ -155,9 +162,14 @@ def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
         return dict(zip(PARTS, some, strict=False))
     if isinstance(value, tuple | list) and len(value) in (2, len(PARTS)):
         return dict(zip(PARTS, value, strict=False))
+    hint = ""
+    if isinstance(value, str | PathLike):
+        hint = "; name a file with dataset={'kind': 'csv', 'path': ...}"
+    elif _is_examples(getattr(value, "dataset", None)):
+        hint = "; pass its dataset"
     raise DataError(
         f"{where} must be (x, y), (x_train, y_train, x_test, y_test), a dictionary of these, a "
-        f"DataFrame, a torch Dataset or a Hugging Face Dataset, got {short(value)}"
+        f"DataFrame, a torch Dataset or a Hugging Face Dataset, got {short(value)}{hint}"
     )
 
 
@@ -177,8 +189,9 @@ def _read_examples(value: Any, where: str) -> tuple[Anything, Anything]:
     try:
         pairs = [value[number] for number in range(len(value))]
         xs, ys = zip(*((pair[0], pair[1]) for pair in pairs), strict=True)
-        return np.stack([_as_array(x) for x in xs]), np.stack([_as_array(y) for y in ys])
-    except Exception as error:
+        x, y = ([_as_array(one, name) for one in some] for name, some in (("x", xs), ("y", ys)))
+        return np.stack(x), np.stack(y)
+    except BaseException as error:
         pass_on(error)
         raise DataError(
             f"{where}: the data set must give a pair (x, y) for each number from 0 to "
@@ -186,14 +199,21 @@ def _read_examples(value: Any, where: str) -> tuple[Anything, Anything]:
         ) from error
 
 
-def _as_array(value: Any) -> Anything:
+def _as_array(value: Any, where: str) -> Anything:
     """An array; of a tensor on another device, or with a gradient, too."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = value.detach().cpu()
-    return np.asarray(value)
+    try:
+        if hasattr(value, "detach") and hasattr(value, "cpu"):
+            value = value.detach().cpu()
+        found = np.asarray(value)
+        if found.dtype.kind == "O" and found.ndim > 1:  # of a table whose columns differ
+            found = found.astype(np.float64)
+    except BaseException as error:
+        pass_on(error)
+        raise DataError(f"{where} cannot be converted to an array: {text_of(error)}") from error
+    return found
 
 
-def _repair_targets(parts: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def _repair_targets(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
     """Targets as class numbers from 0 without holes, or as they are if they are real numbers."""
     names = [name for name in ("y_train", "y_test") if name in parts]
     targets = [np.asarray(parts[name]) for name in names]
@@ -204,6 +224,10 @@ def _repair_targets(parts: dict[str, Any], notes: list[str]) -> dict[str, Any]:
         targets = [one.reshape(len(one)) for one in targets]
     if "classes" in parts or any(one.ndim != 1 or one.dtype.kind == "b" for one in targets):
         return parts | dict(zip(names, targets, strict=True))
+    if any(one.dtype.kind == "O" and any(v is None or v != v for v in one) for one in targets):  # noqa: PLR0124
+        raise DataError(
+            f"{where}: some targets are missing (None or NaN); leave out these examples"
+        )
     found = np.unique(np.concatenate([one.astype(str) if one.dtype.kind in "OSU" else one
                                       for one in targets]))  # fmt: skip
     if len(found) == 1:

@@ -165,8 +165,13 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
     by_group = [task.name for task in experiment.tasks if isinstance(task.partition, _GROUPED)]
     matched, differ = match_clients({name: arrays[name] for name in by_group})
     names = next((data.group_names for data in matched.values() if data.group_names), ())
+    listed = ", ".join(names[:6]) + (f", ... {names[-1]}" if len(names) > 6 else "")
+    if len(names) > experiment.clients.count:
+        raise DataError(
+            f"the data names {len(names):,} clients ({listed}), but clients.count = "
+            f"{experiment.clients.count}; set it to {len(names)}"
+        )
     if differ:
-        listed = ", ".join(names[:6]) + (f", ... {names[-1]}" if len(names) > 6 else "")
         warnings.warn(
             f"not every task has the same clients; they are numbered in the order of all "
             f"{len(names):,} names: {listed}",

@@ -162,10 +162,15 @@ def find_misfit(loss: Loss, data: Arrays) -> str | None:
     if loss.targets == "any" or (loss.targets == "classes") == classes:
         return None
     if classes:
-        other = "real numbers, but its targets are class numbers", "cross_entropy"
-    else:
-        other = "class numbers, but its targets are real numbers", "mse"
-    return f'its loss is for {other[0]}; set e.g. loss = "{other[1]}"'
+        return (
+            "its loss is for real numbers, but its targets are class numbers; set e.g. "
+            'loss = "cross_entropy", or give its targets as real numbers'
+        )
+    whole = "" if (data.y_train % 1).any() else ", or give its targets as whole numbers"
+    return (
+        "its loss is for class numbers, but its targets are real numbers; set e.g. "
+        f'loss = "mse"{whole}'
+    )
 
 
 LOSSES = Family(

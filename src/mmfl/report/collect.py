@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from mmfl.experiment import differences, read_table
 from mmfl.report.curves import Curves
 from mmfl.report.remarks import Remark
 from mmfl.report.statistics import Variant
-from mmfl.runs import Overview, find_runs, order_variants, place_of, read_overview
+from mmfl.runs import Overview, RunStore, find_runs, order_variants, place_of, read_overview
 
 __all__ = ["Collection", "StoredRun", "collect"]
 
@@ -29,6 +30,7 @@ class StoredRun:
         settings: Its experiment, as its directory has it.
         overview: Its state, and the like.
         curves: What it did, round by round.
+        facts: What else was read; see `collect`.
     """
 
     folder: Path
@@ -36,6 +38,7 @@ class StoredRun:
     settings: Mapping[str, Any]
     overview: Overview
     curves: Curves
+    facts: Any = None
 
     @property
     def finished(self) -> bool:
@@ -110,17 +113,23 @@ class _Group:
     runs: dict[int, StoredRun] = field(default_factory=dict)
 
 
-def collect(paths: Iterable[Path]) -> Collection:
+def collect(
+    paths: Iterable[Path], also: Callable[[RunStore], Any] = lambda store: None
+) -> Collection:
     """All runs in some folders, which may be runs, comparisons, or hold several of them.
 
     Runs of a comparison belong to their variant. Other runs belong together if their experiments
     differ in nothing but the seed. What cannot be read is left out; `StoreError` if nothing is
     left.
+
+    Args:
+        paths: The folders.
+        also: What else to read of each run, from its opened directory.
     """
     left_out: dict[Path, str] = {}
     groups: list[_Group] = []
     for folder in _find(paths):
-        run = _read(folder, left_out)
+        run = _read(folder, left_out, also)
         if run is not None:
             _join(groups, run)
     if not groups:
@@ -144,7 +153,9 @@ def _find(paths: Iterable[Path]) -> Iterator[Path]:
                 yield folder
 
 
-def _read(folder: Path, left_out: dict[Path, str]) -> StoredRun | None:
+def _read(
+    folder: Path, left_out: dict[Path, str], also: Callable[[RunStore], Any]
+) -> StoredRun | None:
     """A run, checked against its hashes; else None, and why it is left out."""
     overview = read_overview(folder)
     if overview.state in ("damaged", "locked") or not overview.rounds:
@@ -155,7 +166,9 @@ def _read(folder: Path, left_out: dict[Path, str]) -> StoredRun | None:
         seed = settings.get("seed", 0)
         if not isinstance(seed, int):
             raise StoreError("its seed is not a number")
-        return StoredRun(folder, seed, settings, overview, Curves.load(folder))
+        with closing(RunStore.open(folder)) as store:
+            curves = Curves.of(store)
+            return StoredRun(folder, seed, settings, overview, curves, also(store))
     except StoreError as error:
         said = str(error).removeprefix(f"the run in {str(folder)!r} is damaged: ")
         left_out[folder] = f"it is damaged: {said}"

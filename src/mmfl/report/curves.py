@@ -74,14 +74,18 @@ class Curves:
     def load(cls, folder: str | Path) -> Curves:
         """Read a run directory with at least one round, finished or not."""
         with closing(RunStore.open(Path(folder))) as store:
-            tasks = store.tasks()
-            rounds = store.rows("SELECT round, fresh FROM round ORDER BY round")
-            seconds = _read_virtual(store)
-            aims = store.rows("SELECT name, target FROM task WHERE target IS NOT NULL")
-            rows = store.rows("SELECT round, task, metric, clients FROM round_task")
-            outcomes, environment = turns_by_task(store), store.environment()
+            return cls.of(store)
+
+    @classmethod
+    def of(cls, store: RunStore) -> Curves:
+        """Read a run with at least one round from its opened directory."""
+        tasks = store.tasks()
+        rounds = store.rows("SELECT round, fresh FROM round ORDER BY round")
+        aims = store.rows("SELECT name, target FROM task WHERE target IS NOT NULL")
+        rows = store.rows("SELECT round, task, metric, clients FROM round_task")
+        environment = store.environment()
         if not rounds:
-            raise StoreError(f"the run in {str(folder)!r} has no finished round yet")
+            raise StoreError(f"the run in {str(store.folder)!r} has no finished round yet")
         row_of = {number: row for row, (number, _) in enumerate(rounds)}
         evaluated = tuple(row_of[number] + 1 for number, fresh in rounds if fresh)
         column_of = {number: column for column, (number, *_) in enumerate(tasks)}
@@ -97,10 +101,10 @@ class Curves:
             metric=metric,
             clients=clients,
             evaluated=evaluated,
-            outcomes=outcomes,
+            outcomes=turns_by_task(store),
             made_with=made_with(sessions(environment)[-1]),
             inexact=inexact(environment),
-            virtual=seconds,
+            virtual=_read_virtual(store),
             targets=dict(aims),
             kinds=tuple(kind for _, _, kind, _ in tasks),
         )

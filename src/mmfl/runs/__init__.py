@@ -1,7 +1,7 @@
 """Run directories: writing, reading and comparing them."""
 
 from mmfl.runs.assignments import unpack_assignments
-from mmfl.runs.auction import StoredRecruitment
+from mmfl.runs.auction import StoredRecruitment, TaskRecruitment, read_bids
 from mmfl.runs.catalog import Catalog, Place, find_runs, order_variants, place_of
 from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.lock import is_owned
@@ -21,12 +21,14 @@ from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.models import load_model
 from mmfl.runs.overview import STATES, Overview, is_run, read_overview
 from mmfl.runs.profiling import Profile, profile, timed_rounds
+from mmfl.runs.records import read_records
 from mmfl.runs.removal import check_removable, remove_run
 from mmfl.runs.result import Run, no_nan
 from mmfl.runs.resume import clear_unfinished, is_unsigned
 from mmfl.runs.runner import StoredRounds, run, stored_rounds
 from mmfl.runs.store import RunStore
 from mmfl.runs.trial import TaskTrial, try_tasks
+from mmfl.runs.turn_table import TurnTable, read_turn_table
 from mmfl.runs.verification import find_damage, verify
 
 __all__ = [
@@ -41,8 +43,10 @@ __all__ = [
     "RunStore",
     "StoredRecruitment",
     "StoredRounds",
+    "TaskRecruitment",
     "TaskTrial",
     "TaskTurns",
+    "TurnTable",
     "check_folder",
     "check_names",
     "check_removable",
@@ -64,8 +68,11 @@ __all__ = [
     "order_variants",
     "place_of",
     "profile",
+    "read_bids",
     "read_events",
     "read_overview",
+    "read_records",
+    "read_turn_table",
     "remove_run",
     "run",
     "sessions",

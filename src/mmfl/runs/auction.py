@@ -22,9 +22,20 @@ from mmfl.market import MECHANISMS
 from mmfl.runs.assignments import unpack_assignments
 from mmfl.runs.store import RunStore
 
-__all__ = ["StoredRecruitment", "TaskRecruitment", "read_recruitment", "save_recruitment", "settle"]
+__all__ = [
+    "StoredRecruitment",
+    "TaskRecruitment",
+    "read_bids",
+    "read_recruitment",
+    "save_recruitment",
+    "settle",
+]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_INFLATED = 1 << 30
+"""The most bytes that the bids for a task may take."""
 
 
 @dataclass(frozen=True)
@@ -163,3 +174,22 @@ def read_recruitment(store: RunStore) -> StoredRecruitment | None:
     if not tasks:
         raise StoreError(f"the run in {str(store.folder)!r} is damaged: it has no table auction")
     return StoredRecruitment(mechanism, budget, stop, tasks)
+
+
+def read_bids(store: RunStore) -> dict[str, Floats]:
+    """From task to all clients' bids, in the order of the clients; inf is unwilling."""
+    found = {}
+    if store.has("auction", "bids"):
+        query = "SELECT name, bids FROM auction JOIN task ON number = auction.task ORDER BY number"
+        for name, blob in store.rows(query):
+            inflating = zlib.decompressobj()
+            try:
+                data = inflating.decompress(blob, _INFLATED)
+            except zlib.error:
+                data = b"?"
+            if len(data) % 8 or not inflating.eof:
+                raise StoreError(f"the run in {str(store.folder)!r} is damaged: the bids")
+            found[name] = np.frombuffer(data, "<f8").astype(np.float64)
+    if len({bids.size for bids in found.values()}) > 1:
+        raise StoreError(f"the run in {str(store.folder)!r} is damaged: the bids")
+    return found

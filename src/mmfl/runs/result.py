@@ -106,44 +106,42 @@ class Run:
             damaged: Load it even if it does not match its digests; see `RunStore.open`.
         """
         with closing(RunStore.open(Path(folder), damaged=damaged)) as store:
-            meta = store.meta()
-            data, environment = store.data(), store.environment()
-            names = dict(read_clients(store))
-            whole = store.rows(
-                "SELECT count(*), total(samples), total(seconds), total(seconds_train), "
-                "total(seconds_evaluate) FROM round"
-            )[0]
-            tasks, history = _read_tasks(store)
-            kinds = {name: (kind, better) for _, name, kind, better in store.tasks()}
-            outcomes = turns_by_task(store)
-            hired = read_recruitment(store)
-            # What is sent twice is refused, and costs nothing: the first one stands.
-            lost = "FROM failure WHERE reason != 'duplicate'"
-            failed = store.rows(f"SELECT count(*) {lost}")[0][0]
-            often = store.rows(
-                f"SELECT reason, min(detail), count(*) {lost} "
-                "GROUP BY reason ORDER BY count(*) DESC LIMIT 1"
-            )
-            faults, away = tallies(store), count_quarantined(store)
+            return cls.of(store)
+
+    @classmethod
+    def of(cls, store: RunStore) -> Run:
+        """Read a run from its opened directory."""
+        meta, environment = store.meta(), store.environment()
+        whole = store.rows(
+            "SELECT count(*), total(samples), total(seconds), total(seconds_train), "
+            "total(seconds_evaluate) FROM round"
+        )[0]
+        tasks, history = _read_tasks(store)
+        # What is sent twice is refused, and costs nothing: the first one stands.
+        lost = "FROM failure WHERE reason != 'duplicate'"
+        often = store.rows(
+            f"SELECT reason, min(detail), count(*) {lost} "
+            "GROUP BY reason ORDER BY count(*) DESC LIMIT 1"
+        )
         return cls(
-            folder=Path(folder),
-            data=data,
+            folder=store.folder,
+            data=store.data(),
             made_with=made_with(sessions(environment)[-1]),
             inexact=inexact(environment),
-            status=status_of(meta, Path(folder)),
+            status=status_of(meta, store.folder),
             rounds=whole[0],
             planned=int(meta.get("rounds", whole[0])),
             fingerprint=meta.get("fingerprint", ""),
-            client_names=names,
+            client_names=dict(read_clients(store)),
             tasks=tasks,
-            outcomes=outcomes,
-            metrics=kinds,
+            outcomes=turns_by_task(store),
+            metrics={name: (kind, better) for _, name, kind, better in store.tasks()},
             history=history,
-            recruitment=hired,
-            failed=failed,
+            recruitment=read_recruitment(store),
+            failed=store.rows(f"SELECT count(*) {lost}")[0][0],
             complaint=f"{often[0][0]}: {often[0][1]}" if often else "",
-            faults=faults,
-            quarantined=away,
+            faults=tallies(store),
+            quarantined=count_quarantined(store),
             reason=meta.get("reason", ""),
             saved=round_of(meta.get("checkpoint", "")),
             verifiable=store.verifiable,

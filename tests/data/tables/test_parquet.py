@@ -159,6 +159,18 @@ def test_a_damaged_file_is_one_sentence(write):
             ParquetFile(path="table.parquet", target="ill").load(folder)
 
 
+def test_text_that_is_very_long_in_memory_is_read_as_it_is_stored(write):
+    """100 kB on disk, 200 GB as plain text."""
+    rows = 200_000
+    places = pyarrow.array(np.arange(rows) % 2, pyarrow.int32())
+    words = pyarrow.array(["x" * 1_000_000, "y" * 1_000_000])
+    long = pyarrow.DictionaryArray.from_arrays(places, words)
+    folder = write({"long": long, "ill": np.arange(rows) % 2}, store_schema=False)
+    found = load(folder)
+    assert found.x_train.shape == (160_000, 2)
+    np.testing.assert_array_equal(found.x_train[:, 1], found.y_train)
+
+
 def test_a_pipe_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "table.parquet")
     assert refuse(tmp_path) == " cannot be read: it is a pipe, not a file"

@@ -21,10 +21,11 @@ from pathlib import Path
 from mmfl.errors import StoreError
 from mmfl.system.files import exists, hash_file, is_folder, read_file, write_file
 
-__all__ = ["COMPARISON_FILES", "OwnFiles"]
+__all__ = ["COMPARISON_FILES", "REPORT", "OwnFiles"]
 
 RECORD = "mmfl-compare.json"
-COMPARISON_FILES = (RECORD, "comparison.md", "comparison.json", "comparison.png")
+REPORT = "report.html"
+COMPARISON_FILES = (RECORD, "comparison.md", "comparison.json", "comparison.png", REPORT)
 """The files that a comparison writes into its folder, besides its runs."""
 
 _LIMIT = 1 << 20

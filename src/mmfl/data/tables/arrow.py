@@ -22,6 +22,9 @@ from mmfl.system.user_code import pass_on
 
 __all__ = ["read_arrow", "read_parquet"]
 
+_TEXT = ("string", "large_string", "string_view")
+"""Arrow's types of text."""
+
 _INDEX = re.compile(r"__index_level_\d+__")
 """How pandas calls the numbers of a frame's rows, which are no data."""
 
@@ -43,13 +46,18 @@ def read_parquet(path: Path, where: str, *, ignore: Collection[str] = ()) -> Tab
         ) from None
     try:
         with open_file(path, limit=TABLE) as file:
-            opened = parquet.ParquetFile(file, pre_buffer=False)
+            # Text as words and their places: in a file it can be very much shorter than in memory.
+            text = [f.name for f in parquet.read_schema(file) if str(f.type) in _TEXT]
+            file.seek(0)
+            opened = parquet.ParquetFile(file, pre_buffer=False, read_dictionary=text)
             fields = [field for field in opened.schema_arrow if not _INDEX.fullmatch(field.name)]
             names = [field.name for field in fields if field.name not in ignore]
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise DataError(f"{where}: two columns are called {short(twice)}")
-            refuse([Need(where, 8 * opened.metadata.num_rows * len(names))])
+            about = opened.metadata
+            sizes = (about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+            refuse([Need(where, max(8 * about.num_rows * len(names), sum(sizes)))])
             nested = {field.name for field in fields if field.type.num_fields}
             flat = [name for name in names if name not in nested]
             table = read_arrow(opened.read(columns=flat, use_threads=False), where)
@@ -81,9 +89,13 @@ def _column(chunks: Any) -> Column:
 
     kind = chunks.type
     missing = chunks.is_null().to_numpy()
+    if str(kind) in _TEXT:
+        chunks = chunks.dictionary_encode()
+        kind = chunks.type
+    if types.is_dictionary(kind) and str(kind.value_type) in _TEXT:
+        return _text_column(chunks)
     if types.is_dictionary(kind):
-        chunks = chunks.cast(kind.value_type)
-        kind = kind.value_type
+        chunks, kind = chunks.cast(kind.value_type), kind.value_type
     if types.is_decimal(kind) or types.is_float16(kind):
         chunks, kind = chunks.cast(pyarrow.float64()), pyarrow.float64()
     if types.is_floating(kind):
@@ -93,11 +105,24 @@ def _column(chunks: Any) -> Column:
         return Column(chunks.fill_null(False if types.is_boolean(kind) else 0).to_numpy(), missing)
     if types.is_null(kind):
         return Column(np.zeros(len(missing)), missing)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        chunks = chunks.cast(pyarrow.large_string()).combine_chunks()
-        coded = chunks.dictionary_encode()
-        places = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
-        return Column(places, missing, tuple(coded.dictionary.to_pylist()))
     names = {"dates": types.is_temporal, "bytes": lambda one: "binary" in str(one)}
     known = (name for name, fits in names.items() if fits(kind))
     return Column(np.zeros(len(missing)), missing, kind=next(known, f"values of type {kind}"))
+
+
+def _text_column(chunks: Any) -> Column:
+    """A column of words and their places, as Arrow has it, perhaps with other words in each piece.
+
+    A word of Arrow's may also be null, or be there twice.
+    """
+    words: dict[str, int] = {}
+    pieces = [np.zeros(0, np.int64)]
+    for chunk in chunks.chunks:
+        known = [
+            -1 if word is None else words.setdefault(word, len(words))
+            for word in chunk.dictionary.to_pylist()
+        ]
+        places = chunk.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+        pieces.append(np.array([*known, -1], np.int64)[places.astype(np.int64)])
+    found = np.concatenate(pieces)
+    return Column(found, found < 0, tuple(words))
