@@ -145,6 +145,7 @@ def test_a_lower_metric_is_said_to_be_lower():
     assert "are of merits: 1 - metric where lower is better" in said
     assert "loss (lower is better)" in said
     assert find(content, "chapters.0.tasks.1.better") == "lower"
+    assert page.root.find_all("button") == []
 
 
 def test_an_unfinished_run_is_reported_as_such(small):
@@ -154,7 +155,7 @@ def test_an_unfinished_run_is_reported_as_such(small):
     content, page = read("run")
     said = text_of(page)
     assert "After 1 round the worst of 2 tasks" in said
-    assert "stopped" in said
+    assert "! run: the run with seed 1 is stopped: 1 of 3 rounds are done" in said
     assert "1/3" in said
     assert content["left_out"] == []
 
@@ -181,6 +182,18 @@ def test_a_finished_run_is_not_compared_with_an_unfinished_one(small):
     content, _ = read("done", "part")
     assert [run["folder"] for run in content["chapters"][0]["runs"]] == ["done"]
     assert content["left_out"] == [{"folder": "part", "why": "it is stopped after round 1 of 3"}]
+
+
+def test_runs_of_other_lengths_are_compared_as_they_are(small):
+    mmfl.run(small, "short")
+    mmfl.run(dataclasses.replace(small, rounds=5), "long")
+    content, page = read("short", "long")
+    (chapter,) = content["chapters"]
+    assert chapter["curves"]["rounds"] == [1, 2, 3, 4, 5]
+    assert chapter["times"][0]["by_round"][3:] == [None, None]
+    worst = chapter["curves"]["measures"]["worst"][0]["mean"]
+    assert worst[3] == worst[4] == worst[2]
+    assert "the runs have from 3 to 5 rounds" in text_of(page)
 
 
 def test_other_tasks_are_another_part(small, plain):
@@ -212,6 +225,30 @@ def test_the_verdict_says_who_is_ahead_and_how_sure(content):
     assert f"Its lead over {lead['over']}, seed by seed, is" in second
     assert "95% interval" in second
     assert "The mean over tasks is" in third
+
+
+def test_bold_is_what_is_best_and_what_chance_would_hardly_do(content):
+    page = Page(render_html(content))
+    results, differences = page.content["chapters"][0]["results"], 0
+    for row in page.root.find_all("tr"):
+        numbers = row.find_all("data")
+        at = numbers[0].attributes["data-at"] if numbers else ""
+        if ".differences." in at:
+            differences += 1
+            low, high = find(content, at.removesuffix(".mean"))["interval"] or (-1, 1)
+            cells = [c.attributes.get("class") == "best" for c in row.find_all("td")]
+            assert cells == [not low <= 0 <= high, False, False, False]
+    assert differences == len(results["tasks"]) + 5
+    worst = [variant["worst"]["mean"] for variant in results["variants"]]
+    for v, variant in enumerate(worst):
+        cell = next(
+            c
+            for c in page.root.find_all("td")
+            if c.find_all("data")
+            and c.find_all("data")[0].attributes["data-at"].endswith(f"variants.{v}.worst.mean")
+        )
+        bold = round(variant, 3) == round(max(worst), 3) != round(min(worst), 3)
+        assert (cell.attributes.get("class") == "best") == bold
 
 
 def test_equal_variants_are_said_to_be_equal(plain):

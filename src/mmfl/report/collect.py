@@ -84,6 +84,12 @@ class Collection:
             Remark("", f"{folder} is left out: {why}", serious=True)
             for folder, why in self.left_out.items()
         ]
+        for name, by_seed in self.runs.items():
+            for seed, run in by_seed.items():
+                if not run.finished:
+                    of = f"{run.curves.rounds} of {run.overview.planned} rounds are done"
+                    said = f"the run with seed {seed} is {run.overview.state}: {of}"
+                    found.append(Remark(name, said, serious=True))
         lengths = sorted({run.curves.rounds for by in self.runs.values() for run in by.values()})
         if len(lengths) > 1:
             said = f"the runs have from {lengths[0]} to {lengths[-1]} rounds"

@@ -162,7 +162,7 @@ def _write_differences(
             [
                 _escape(row["variant"]),
                 _escape(row["title"]),
-                f"**{mean}**" if row["clear"] else mean,
+                f"**{mean}**" if row["sure"] else mean,
                 f"[{', '.join(ends)}]" if ends else "-",
                 f"{ahead} of {row['seeds']}",
             ]

@@ -11,6 +11,10 @@ from mmfl.report.words import number
 __all__ = ["STYLES", "find", "show"]
 
 
+_NOTHING = 1e-9
+"""Amounts of money that differ by less are equal."""
+
+
 def _count(value: float) -> str:
     whole = float(value).is_integer() or value >= 1000
     return f"{value:,.0f}" if whole else f"{value:,.1f}"
@@ -18,8 +22,8 @@ def _count(value: float) -> str:
 
 def _money(value: float) -> str:
     """An amount with three significant digits or three decimals; a whole one without decimals."""
-    if value.is_integer() or abs(value) >= 1000:
-        return f"{value:,.0f}"
+    if abs(value - round(value)) < _NOTHING or abs(value) >= 1000:
+        return f"{round(value):,}"
     if abs(value) < 0.0095:
         return f"{value:.2g}"
     return f"{value:.2f}" if abs(value) >= 10 else f"{value:.3f}"

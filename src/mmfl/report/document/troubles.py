@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mmfl.errors import shorten
 from mmfl.report.document.facts import RunFacts
@@ -13,6 +14,8 @@ from mmfl.report.document.series import bin_rounds, round_off
 from mmfl.report.statistics import Variant, spread
 
 __all__ = ["describe_times", "describe_troubles"]
+
+Ints = npt.NDArray[np.int64]
 
 _REASONS = 12
 """How many reasons a report has for each variant."""
@@ -55,16 +58,18 @@ def describe_troubles(variant: Variant, facts: Mapping[int, RunFacts]) -> dict[s
     }
 
 
-def describe_times(variant: Variant, facts: Mapping[int, RunFacts], picked: Any) -> dict[str, Any]:
+def describe_times(variant: Variant, facts: Mapping[int, RunFacts], picked: Ints) -> dict[str, Any]:
     """How long a variant's runs took: in all, and by round as the mean over seeds.
 
-    A round that only some seeds have done is the mean of these.
+    A round that only some seeds have done is the mean of these, and one that none has done is not
+    known.
     """
-    longest = max(len(one.seconds) for one in facts.values())
-    table = np.full((len(facts), longest), np.nan)
+    table = np.full((len(facts), int(picked[-1])), np.nan)
     for row, one in enumerate(facts.values()):
         table[row, : len(one.seconds)] = one.seconds[:, 0]
-    by_round = np.nanmean(table[:, np.asarray(picked) - 1], axis=0)
+    table = table[:, picked - 1]
+    count = np.isfinite(table).sum(axis=0)
+    by_round = np.where(count, np.nansum(table, axis=0) / np.maximum(count, 1), np.nan)
     virtual = [run.virtual for run in variant.runs.values() if run.virtual is not None]
     keys = ("seconds", "seconds_train", "seconds_evaluate", "seconds_setup", "samples")
     found: dict[str, Any] = {

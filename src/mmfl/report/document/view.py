@@ -27,7 +27,12 @@ _SECTIONS = (
     ("runs", "Runs"),
 )
 
+_CROWD = 4
+"""From more lines on, bands are paler."""
+
 _MAP_WIDTH, _MAP_HEIGHT = 420, 260
+_WIDE_MAP = 200
+"""From more columns on, a map takes a row of the page."""
 
 _MEASURES = {
     "worst": ("Worst task", "higher is better", "share"),
@@ -84,6 +89,7 @@ def _prepare(content: Mapping[str, Any], chapter: Mapping[str, Any], at: str, an
         "maps": maps,
         "several": any(map_["several"] for map_ in maps),
         "failed": any(map_["failed"] for map_ in maps),
+        "wide_maps": any(map_["columns"] > _WIDE_MAP for map_ in maps),
         "auctions": list_auctions(chapter, at),
         "troubles": troubles,
         "no_troubles": say_no_troubles(chapter, at),
@@ -100,7 +106,8 @@ def _write_notes(chapter: Mapping[str, Any]) -> dict[str, str]:
     seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
     many = counts[-1] > 1
     spread = f"mean ± standard deviation over {seeds} seeds" if many else "one seed"
-    results = f"After the last round: {spread}. Bold: best. ↓: lower is better."
+    bold = " Bold: best." if len(chapter["results"]["variants"]) > 1 else ""
+    results = f"After the last round: {spread}.{bold} ↓: lower is better."
     if {task["better"] for task in chapter["tasks"]} != {"higher"}:
         results += (
             " Worst, mean, variance and Jain's index are of merits: 1 - metric where lower is"
@@ -131,6 +138,7 @@ def _chart(
         "lines": list(lines),
         "rounds": rounds,
         "style": style,
+        "crowded": len(lines) > _CROWD,
         "svg": draw_lines(find(content, rounds), drawn, f"{title} over the rounds"),
     }
 
@@ -225,6 +233,7 @@ def _list_maps(chapter: Mapping[str, Any], at: str, names: Sequence[str]) -> lis
                 "image": map_["image"],
                 "several": map_["several"],
                 "failed": map_["failed"],
+                "columns": -(-map_["rounds"] // map_["step"]),
                 "width": _MAP_WIDTH,
                 "height": round(rows * min(max(_MAP_HEIGHT / rows, 2), 14)),
             }

@@ -92,7 +92,7 @@ def list_differences(chapter: Mapping[str, Any], at: str) -> list[dict[str, Any]
                     "at": f"{at}.results.differences.{number}.{quantity['key']}",
                     "style": _sign(quantity["style"]),
                     "interval": known,
-                    "clear": known and not interval[0] <= 0 <= interval[1],
+                    "sure": known and not interval[0] <= 0 <= interval[1],
                     "seeds": len(found["seeds"]),
                 }
             )

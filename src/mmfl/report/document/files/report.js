@@ -65,6 +65,7 @@
     const names = JSON.parse(figure.dataset.names);
     const style = figure.dataset.style;
     const off = hidden[group] ?? new Set();
+    const pale = figure.classList.contains("crowded") ? 0.07 : 0.16;
     const data = [rounds];
     const series = [{}];
     const bands = [];
@@ -76,7 +77,7 @@
       data.push(values.mean, values.low ?? values.mean, values.high ?? values.mean);
       series.push({ show, stroke, width: 2, dash: dash(number), points: { show: few, size: 7, fill: stroke } });
       series.push({ show, width: 0, points: { show: false } }, { show, width: 0, points: { show: false } });
-      if (values.low) bands.push({ series: [3 + 3 * number, 2 + 3 * number], fill: hex(stroke, 0.16) });
+      if (values.low) bands.push({ series: [3 + 3 * number, 2 + 3 * number], fill: hex(stroke, pale) });
     });
     const quiet = colour("--quiet");
     const grid = { stroke: colour("--rule"), width: 1 };
@@ -85,7 +86,7 @@
       width: box.clientWidth,
       height: figure.closest(".wide") ? 340 : 230,
       legend: { show: false },
-      cursor: { sync: { key: group, setSeries: false }, points: { show: false }, focus: { prox: -1 }, drag: { x: true, y: false } },
+      cursor: { y: false, sync: { key: group, setSeries: false }, points: { show: false }, focus: { prox: -1 }, drag: { x: true, y: false } },
       scales: { x: { time: false } },
       axes: [
         { stroke: quiet, font, grid: { show: false }, ticks: { show: false }, size: 30, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
