@@ -22,11 +22,7 @@ def test_tables_and_models_with_a_line_for_each_file(call, small):
     code, out, err = call("export", "run", "--csv", "out", "--model", "models")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[:3] == [
-        "out/tasks.csv: 2 rows",
-        "out/rounds.csv: 3 rows",
-        "out/metrics.csv: 6 rows",
-    ]
+    assert {"out/tasks.csv: 2 rows", "out/clients.csv: 0 rows", "out/rounds.csv: 3 rows"} < {*lines}
     assert lines[-1] == "models/image/README.md"
     assert all(Path(line.partition(":")[0]).is_file() for line in lines)
     code, out, err = call("export", "run", "--csv", "other", "--json")

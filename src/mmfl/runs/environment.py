@@ -8,7 +8,8 @@ import platform
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -16,9 +17,11 @@ from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from mmfl.errors import one_line
+from mmfl.experiment import ModelDescription
 from mmfl.system.files import read_text
 
 __all__ = [
+    "MadeFrom",
     "as_json",
     "describe_mix",
     "environment_now",
@@ -30,6 +33,24 @@ __all__ = [
     "made_with",
     "sessions",
 ]
+
+
+@dataclass(frozen=True)
+class MadeFrom:
+    """What a run is made from besides the experiment.
+
+    Attributes:
+        data: From task name to the SHA-256 of its data.
+        numerics: What the engine computes with.
+        models: From task name to how its model is built and used.
+        clients: What the first clients are called, in order.
+    """
+
+    data: Mapping[str, str] = field(default_factory=dict)
+    numerics: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, ModelDescription] = field(default_factory=dict)
+    clients: Sequence[str] = ()
+
 
 _NUMERICS = {
     "cpu_capability": "CPU capability",

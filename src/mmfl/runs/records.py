@@ -16,12 +16,14 @@ __all__ = [
     "RECORDS",
     "AuctionRow",
     "AwardRow",
+    "ClientRow",
     "FailureRow",
     "FaultRow",
     "MetricRow",
     "RoundRow",
     "TaskRow",
     "TurnRow",
+    "read_clients",
     "read_records",
 ]
 
@@ -33,6 +35,13 @@ class TaskRow(NamedTuple):
     metric: str
     better: str
     target: float | None
+
+
+class ClientRow(NamedTuple):
+    """A client that has a name, such as a hospital."""
+
+    client: int
+    name: str
 
 
 class RoundRow(NamedTuple):
@@ -183,6 +192,13 @@ def _read_tasks(store: RunStore) -> Iterator[TaskRow]:
     return (TaskRow(*row) for row in store.rows(query))
 
 
+def read_clients(store: RunStore) -> Iterator[ClientRow]:
+    """The clients that have names."""
+    names = store.environment().get("clients")
+    known = names if isinstance(names, list) else []
+    return (ClientRow(client, str(name)) for client, name in enumerate(known))
+
+
 def _read_rounds(store: RunStore) -> Iterator[RoundRow]:
     last = "virtual, quarantined" if store.has("round", "virtual") else "NULL, NULL"
     query = "SELECT round, active, samples, fresh, seconds, seconds_train, seconds_evaluate"
@@ -260,6 +276,7 @@ Reader = Callable[[RunStore], Iterator[Any]]
 
 RECORDS: dict[str, tuple[type[Any], Reader]] = {
     "tasks": (TaskRow, _read_tasks),
+    "clients": (ClientRow, read_clients),
     "rounds": (RoundRow, _read_rounds),
     "metrics": (MetricRow, _read_metrics),
     "turns": (TurnRow, _read_turns),

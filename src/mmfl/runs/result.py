@@ -20,7 +20,7 @@ from mmfl.runs.directory.lock import is_owned
 from mmfl.runs.environment import inexact, made_with, sessions
 from mmfl.runs.failures import TaskTurns, turns_by_task
 from mmfl.runs.faults import Tally, count_quarantined, tallies
-from mmfl.runs.records import AwardRow, FailureRow, TurnRow, read_records
+from mmfl.runs.records import AwardRow, FailureRow, TurnRow, read_clients, read_records
 from mmfl.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Run:
         rounds: Rounds done.
         planned: Rounds planned.
         fingerprint: SHA-256 over assignments, scores and weights; "" before the end.
+        client_names: By client: its name; only clients that have one.
         tasks: By task: metric, accuracy (None for other metrics), loss, and the number of clients'
             turns it got.
         outcomes: By task: how many turns failed, and if it never trained, why.
@@ -75,6 +76,7 @@ class Run:
     rounds: int
     planned: int
     fingerprint: str
+    client_names: dict[int, str]
     tasks: dict[str, dict[str, Any]]
     outcomes: dict[str, TaskTurns]
     metrics: dict[str, tuple[str, str]]
@@ -130,6 +132,7 @@ class Run:
             rounds=whole[0],
             planned=int(meta.get("rounds", whole[0])),
             fingerprint=meta.get("fingerprint", ""),
+            client_names=dict(read_clients(store)),
             tasks=tasks,
             outcomes=turns_by_task(store),
             metrics={name: (kind, better) for _, name, kind, better in store.tasks()},
@@ -167,7 +170,8 @@ class Run:
         """A table of the run as records, read from its directory as it is now.
 
         Args:
-            name: "tasks", "rounds", "metrics", "turns", "failures", "faults", "auction", "awards".
+            name: "tasks", "clients", "rounds", "metrics", "turns", "failures", "faults", "auction"
+                or "awards".
         """
         with closing(RunStore.open(self.folder, damaged=bool(self.damage))) as store:
             return list(read_records(store, name))

@@ -25,6 +25,7 @@ from mmfl.runs.directory.folders import (
 )
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names, make_absolute
+from mmfl.runs.environment import MadeFrom
 from mmfl.runs.models import read_descriptions
 from mmfl.runs.result import Run
 from mmfl.runs.resume import find_resumable
@@ -179,11 +180,8 @@ class StoredRounds(Rounds):
         while True:
             try:
                 with ready.hold() as engine:
-                    data, numerics = engine.data() | experiment.hash_files(), engine.numerics()
-                    described: Any = getattr(
-                        engine, "describe", dict
-                    )()  # a user's own may not have it
-                return RunStore.create(self.folder, experiment, data, numerics, described)
+                    made_from = _find_inputs(ready, engine)
+                return RunStore.create(self.folder, experiment, made_from)
             except FolderTakenError:
                 if resume and is_marked(self.folder):  # it was not when we looked for a run
                     raise StoreError(f"{str(self.folder)!r} is in use by another process") from None
@@ -192,6 +190,17 @@ class StoredRounds(Rounds):
                     raise
                 self.folder = free_folder(self.folder.with_name(wanted.name))
                 self._place = make_absolute(self.folder)
+
+
+def _find_inputs(ready: Setup, engine: Engine) -> MadeFrom:
+    """What is stored of what a run is made from; an engine of the user's may not know all of it."""
+    describe: Any = getattr(engine, "describe", dict)
+    return MadeFrom(
+        engine.data() | ready.experiment.hash_files(),
+        engine.numerics(),
+        describe(),
+        getattr(ready.federation, "names", ()),
+    )
 
 
 class _StoredAuction:

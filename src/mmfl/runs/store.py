@@ -43,7 +43,7 @@ from mmfl.runs.directory.folders import no_run, refuse_link, refuse_taken
 from mmfl.runs.directory.lock import Lease
 from mmfl.runs.directory.mark import FIRST, MARK, read_mark, remove_beginning, write_mark
 from mmfl.runs.directory.names import check_folder, make_absolute
-from mmfl.runs.environment import as_json, environment_now
+from mmfl.runs.environment import MadeFrom, as_json, environment_now
 from mmfl.runs.integrity import digests
 from mmfl.runs.integrity.audit import check_rows
 from mmfl.runs.integrity.files import Hashes, describe_damage, parse_hashes
@@ -92,25 +92,21 @@ class RunStore:
 
     @classmethod
     def create(
-        cls,
-        folder: Path,
-        experiment: Experiment,
-        data: Mapping[str, str] | None = None,
-        numerics: Mapping[str, str] | None = None,
-        descriptions: Mapping[str, ModelDescription] | None = None,
+        cls, folder: Path, experiment: Experiment, made_from: MadeFrom | None = None
     ) -> RunStore:
         """Start a run's directory; of several processes that want the same one, one gets it.
 
         Args:
             folder: The directory.
             experiment: The experiment, resolved.
-            data: From task name to the SHA-256 of its data.
-            numerics: What the engine computes with.
-            descriptions: How tasks' models are built and used, as far as that is known.
+            made_from: What else the run is made from, as far as that is known.
         """
+        known = made_from or MadeFrom()
         refuse_taken(folder)
-        environment = environment_now(numerics or {}, hash_own_code(experiment))
-        environment["data"] = dict(data or {})
+        environment = environment_now(known.numerics, hash_own_code(experiment))
+        environment["data"] = dict(known.data)
+        if known.clients:
+            environment["clients"] = list(known.clients)
         first = {
             "experiment.toml": experiment.to_toml().encode(),
             "environment.json": as_json(environment),
@@ -138,8 +134,7 @@ class RunStore:
             with store._writing():
                 create_tables(database)
                 written = {MARK: mark.content} | first
-                known = descriptions or {}
-                write_first_rows(database, experiment, mark.token, written, known)
+                write_first_rows(database, experiment, mark.token, written, known.models)
             with store._durably():  # before there is a checkpoint, which would be
                 store.sign(experiment.rounds)
             undo.pop_all()
