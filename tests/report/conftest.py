@@ -18,7 +18,7 @@ def rich(tmp_path_factory) -> Path:
     """A comparison of two variants over three seeds."""
     folder = tmp_path_factory.mktemp("rich") / "both"
     first = mmfl.Experiment.from_toml(RICH)
-    other = mmfl.Experiment.from_toml(RICH, sets=["allocator.kind=uniform"])
+    other = mmfl.Experiment.from_toml(RICH, sets=["allocator.kind=uniform", "local.lr=0.03"])
     mmfl.compare({NASTY: first, "uniform": other}, [2, 3, 5], folder, jobs=1)
     names = {"variants": [{"name": NASTY}, {"name": "uniform"}]}
     (folder / "comparison.json").write_text(json.dumps(names))

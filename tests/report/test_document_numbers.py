@@ -22,7 +22,7 @@ from support.reading_pages import Page, decode_png
 
 SEEDS = (2, 3, 5)
 FOLDERS = ("b-x-y-script", "uniform")
-TASKS = ("a.b", "c")
+TASKS = ("c.mean", "c")
 TARGET = 0.2
 
 

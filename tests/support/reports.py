@@ -8,7 +8,7 @@ NASTY = "<b>\"x\"&'y'</script>"
 """A variant's name."""
 
 RICH = write_small(
-    "a.b",
+    "c.mean",
     "c",
     top="rounds = 4\nseed = 2",
     clients="count = 12\nactive = 0.75",

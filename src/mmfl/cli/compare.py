@@ -29,7 +29,7 @@ from mmfl.cli.shared.options import (
 from mmfl.cli.shared.output import check_figure, check_out_folder
 from mmfl.cli.shared.streams import NEVER_TRAINED, complain, survive_closed_output
 from mmfl.cli.views.compare import CompareView, note_event
-from mmfl.errors import ComparisonError, ConfigError, InputError
+from mmfl.errors import ComparisonError, ConfigError, InputError, MmflError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -342,7 +342,7 @@ def _report(comparison: Comparison, target: float | None, own: OwnFiles) -> str:
     path = comparison.out / REPORT
     try:
         content = render_html(gather(folders, target=target, title=title))
-    except InputError as error:
+    except MmflError as error:
         return f"no report: {error}"
     own.write(path, content.encode())
     return f"report: {path}"

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mmfl.report.document.turns import TurnSummary, summarise_turns
 from mmfl.runs import (
     Run,
     RunStore,
-    TurnTable,
     read_bids,
     read_records,
     read_turn_table,
@@ -39,7 +39,7 @@ class RunFacts:
         environment: Its environment.json.
         seconds: By round: all, training, evaluation.
         quarantined: The most clients that were in quarantine after a round.
-        turns: All turns.
+        turns: What became of its turns, and the map of them.
         failures: By task and reason, the most frequent first.
         failed_rounds: The rounds of failed turns.
         awards: Who was recruited for what.
@@ -50,7 +50,7 @@ class RunFacts:
     environment: Mapping[str, Any]
     seconds: npt.NDArray[np.float64]
     quarantined: int
-    turns: TurnTable
+    turns: TurnSummary
     failures: tuple[FailureCount, ...]
     failed_rounds: npt.NDArray[np.int64]
     awards: tuple[Any, ...]
@@ -66,7 +66,7 @@ def read_facts(store: RunStore) -> RunFacts:
         environment=store.environment(),
         seconds=np.array(seconds, np.float64).reshape(len(rounds), 3),
         quarantined=max((row.quarantined or 0 for row in rounds), default=0),
-        turns=read_turn_table(store),
+        turns=summarise_turns(read_turn_table(store), len(rounds), len(store.tasks())),
         failures=tuple(_count_failures(store)),
         failed_rounds=_find_failed_rounds(store),
         awards=tuple(read_records(store, "awards")),

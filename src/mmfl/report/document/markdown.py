@@ -236,8 +236,14 @@ def _write_troubles(
         if trouble["faults"]:
             keys = ("injected", "lost", "refused", "accepted")
             faults = [
-                [kind, *(f"{find(content, trouble['at'])['faults'][kind][key]:,}" for key in keys)]
-                for kind in trouble["faults"]
+                [
+                    _escape(fault["kind"]),
+                    *(
+                        f"{find(content, trouble['at'])['faults'][fault['kind']][key]:,}"
+                        for key in keys
+                    ),
+                ]
+                for fault in trouble["faults"]
             ]
             yield markdown_table(["injected fault", *keys], faults)
 

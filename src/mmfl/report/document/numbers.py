@@ -8,7 +8,7 @@ from typing import Any
 
 from mmfl.report.words import number
 
-__all__ = ["STYLES", "find", "show"]
+__all__ = ["STYLES", "as_step", "find", "show"]
 
 
 _NOTHING = 1e-9
@@ -56,15 +56,19 @@ STYLES: dict[str, Callable[[float], str]] = {
 def find(content: Any, path: str) -> Any:
     """What is at a place of the content, such as ``chapters.0.turns.1.share.2``.
 
-    Names may contain points: the longest that fits is taken.
+    A name that may contain a point is in the path as `as_step` has it.
     """
-    if not path:
-        return content
-    if isinstance(content, Mapping):
-        key = max((key for key in content if path == key or path.startswith(f"{key}.")), key=len)
-        return find(content[key], path[len(key) + 1 :])
-    place, _, rest = path.partition(".")
-    return find(content[int(place)], rest)
+    for step in path.split("."):
+        if isinstance(content, Mapping):
+            content = content[step.replace("~1", ".").replace("~0", "~")]
+        else:
+            content = content[int(step)]
+    return content
+
+
+def as_step(name: str) -> str:
+    """A name as a step of a path: ``a.b`` is ``a~1b``, as in a JSON pointer."""
+    return name.replace("~", "~0").replace(".", "~1")
 
 
 def show(value: float | None, style: str) -> str:

@@ -48,7 +48,7 @@ def describe_troubles(variant: Variant, facts: Mapping[int, RunFacts]) -> dict[s
     rounds = np.concatenate([one.failed_rounds for one in facts.values()])
     return {
         "failed": int(sum(one.run.failed for one in facts.values())),
-        "turns": int(sum(len(one.turns.rounds) for one in facts.values())),
+        "turns": int(sum(one.turns.count for one in facts.values())),
         "reasons": reasons,
         "other_reasons": len(ordered) - len(reasons),
         "faults": dict(sorted(faults.items())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmfl.report.document.numbers import find
+from mmfl.report.document.numbers import as_step, find
 
 __all__ = ["list_columns", "list_differences", "list_tasks"]
 
@@ -41,7 +41,7 @@ def list_tasks(chapter: Mapping[str, Any]) -> list[dict[str, Any]]:
     for task in chapter["results"]["tasks"]:
         arrow = " ↓" * (task["better"] == "lower")
         row = {
-            "key": f"tasks.{task['name']}",
+            "key": f"tasks.{as_step(task['name'])}",
             "title": f"{task['name']}{arrow}",
             "better": task["better"],
             "style": "share",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mmfl.errors import plural
+from mmfl.report.document.numbers import as_step
 
 __all__ = ["list_auctions", "list_troubles", "say_no_troubles"]
 
@@ -50,7 +51,7 @@ def list_auctions(chapter: Mapping[str, Any], at: str) -> list[dict[str, Any]]:
                     {
                         "name": name,
                         "task": s,
-                        "at": f"{where}.tasks.{name}",
+                        "at": f"{where}.tasks.{as_step(name)}",
                         "width": round(100 * (task["take_up"]["mean"] or 0.0) / (most or 1.0), 1),
                     }
                     for s, (name, task) in enumerate(auction["tasks"].items())
@@ -116,7 +117,7 @@ def list_troubles(chapter: Mapping[str, Any], at: str) -> list[dict[str, Any]]:
                 "at": where,
                 "summary": summary,
                 "reasons": trouble["reasons"],
-                "faults": list(trouble["faults"]),
+                "faults": [{"kind": kind, "step": as_step(kind)} for kind in trouble["faults"]],
             }
         )
     return found

@@ -10,9 +10,10 @@ import numpy as np
 from mmfl.report.document.facts import RunFacts
 from mmfl.report.document.image import make_png
 from mmfl.report.document.series import bin_rounds
+from mmfl.report.document.turns import FAILED, SEVERAL
 from mmfl.report.statistics import Variant
 
-__all__ = ["FAILED", "SEVERAL", "TASK_COLOURS", "describe_turns"]
+__all__ = ["TASK_COLOURS", "describe_turns"]
 
 TASK_COLOURS = (
     "#77AADD", "#EE8866", "#44BB99", "#D9B84C", "#BB8FCE",
@@ -20,10 +21,8 @@ TASK_COLOURS = (
 )  # fmt: skip
 """Areas of tasks, on light and on dark paper; the eleventh has the first colour again."""
 
-SEVERAL, FAILED = "#6E6E6E", "#D0004F"
+SEVERAL_COLOUR, FAILED_COLOUR = "#6E6E6E", "#D0004F"
 """Of a client that trained several tasks in a round, and of one whose turn failed."""
-
-_ROWS, _COLUMNS = 400, 1000
 
 
 def describe_turns(
@@ -43,57 +42,38 @@ def describe_turns(
         which = np.searchsorted(edges, np.arange(1, run.rounds + 1), side="left") - 1
         np.add.at(counts, which, run.clients)
     accepted = counts.sum(axis=0)
-    asked = np.zeros(len(variant.tasks), np.int64)
-    for fact in facts.values():
-        asked += np.bincount(fact.turns.tasks, minlength=len(asked))
-    used = [len(np.unique(fact.turns.clients)) for fact in facts.values()]
-    busiest = [
-        int(np.unique(f.turns.clients, return_counts=True)[1].max(initial=0))
-        for f in facts.values()
-    ]
+    turns = [fact.turns for fact in facts.values()]
+    used = [one.used for one in turns]
     return {
         "edges": edges.tolist(),
         "counts": counts.tolist(),
         "accepted": accepted.tolist(),
-        "asked": asked.tolist(),
+        "asked": np.sum([one.asked for one in turns], axis=0).tolist(),
         "share": [float(n / accepted.sum()) if accepted.sum() else None for n in accepted],
         "clients": clients,
         "used": [min(used), max(used)],
-        "busiest": max(busiest),
+        "busiest": max(one.busiest for one in turns),
         "map": _draw_map(variant.tasks, variant.seeds[0], facts[variant.seeds[0]]),
     }
 
 
 def _draw_map(tasks: Sequence[str], seed: int, facts: RunFacts) -> dict[str, Any] | None:
     """Who trained what in which round, as an image; None if nobody trained."""
-    turns = facts.turns
-    ids = np.unique(turns.clients)
-    if not ids.size:
+    found = facts.turns.map
+    if not found.cells.size:
         return None
-    shown = ids[:_ROWS]
-    rounds = facts.run.rounds
-    step = -(-rounds // _COLUMNS)
-    columns = np.arange(0, rounds, step)
-    pixels = np.zeros((len(shown), len(columns)), np.uint8)
-    seen = (turns.rounds - 1) % step == 0
-    seen &= np.isin(turns.clients, shown)
-    row = np.searchsorted(shown, turns.clients[seen])
-    column = (turns.rounds[seen] - 1) // step
-    colours = [TASK_COLOURS[s % len(TASK_COLOURS)] for s in range(len(tasks))][:200]
-    pixels[row, column] = np.minimum(turns.tasks[seen], 199) + 1
-    times = np.zeros(pixels.shape, np.int64)
-    np.add.at(times, (row, column), 1)
-    pixels[times > 1] = len(colours) + 1
-    lost = ~turns.accepted[seen]
-    pixels[row[lost], column[lost]] = len(colours) + 2
+    colours = [TASK_COLOURS[s % len(TASK_COLOURS)] for s in range(min(len(tasks), 200))]
+    cells = found.cells.copy()
+    cells[found.cells == SEVERAL] = len(colours) + 1
+    cells[found.cells == FAILED] = len(colours) + 2
     return {
         "seed": seed,
-        "clients": shown.tolist(),
-        "others": len(ids) - len(shown),
-        "rounds": rounds,
-        "step": step,
-        "several": bool((times > 1).any()),
-        "failed": bool(lost.any()),
-        "colours": [*colours, SEVERAL, FAILED],
-        "image": make_png(pixels, [*colours, SEVERAL, FAILED]),
+        "clients": found.clients.tolist(),
+        "others": found.others,
+        "rounds": found.rounds,
+        "step": found.step,
+        "several": bool((found.cells == SEVERAL).any()),
+        "failed": bool((found.cells == FAILED).any()),
+        "colours": [*colours, SEVERAL_COLOUR, FAILED_COLOUR],
+        "image": make_png(cells, [*colours, SEVERAL_COLOUR, FAILED_COLOUR]),
     }
