@@ -75,47 +75,48 @@ def make_torch():
 MEMORY = {"frame": make_frame, "hugging face": make_hugging_face, "torch": make_torch}
 
 
-def make(engine="inline", rounds=2, **task) -> mmfl.Experiment:
-    tasks = [mmfl.Task("a", model={"kind": "mlp", "hidden": [4]}, normalize="standard", **task)]
-    return mmfl.Experiment(tasks=tasks, clients=4, rounds=rounds, engine=engine)
-
-
-def run_everywhere(**task) -> None:
-    found = {
-        mmfl.run(make(engine, **task), out=f"runs/{number}").fingerprint
-        for number, engine in enumerate(("inline", {"workers": 1}, {"workers": 2}))
-    }
-    assert len(found) == 1
-    short = mmfl.run(make(rounds=1, **task), out="runs/resumed")
-    assert short.fingerprint not in found
-    assert mmfl.run(make(**task), out="runs/resumed", resume=True).fingerprint in found
+def make(*tasks, engine="inline", rounds=2) -> mmfl.Experiment:
+    model = {"kind": "mlp", "hidden": [4]}
+    made = [
+        mmfl.Task(f"t{number}", model=model, normalize="standard", **task)
+        for number, task in enumerate(tasks)
+    ]
+    return mmfl.Experiment(tasks=made, clients=4, rounds=rounds, engine=engine)
 
 
 @pytest.mark.filterwarnings("ignore:.*are renumbered")
-@pytest.mark.parametrize("kind", MEMORY)
-def test_data_in_memory_has_the_same_bits_everywhere(kind, tmp_path, monkeypatch):
+def test_every_source_has_the_same_bits_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_everywhere(data=MEMORY[kind]())
+    for write, _ in FILES.values():
+        write()
+    tasks = [{"data": make_data()} for make_data in MEMORY.values()]
+    tasks += [{"dataset": dataset} for _, dataset in FILES.values()]
+    found = {
+        mmfl.run(make(*tasks, engine=engine), out=f"runs/{number}").fingerprint
+        for number, engine in enumerate(("inline", {"workers": 1}, {"workers": 2}))
+    }
+    assert len(found) == 1
+    short = mmfl.run(make(*tasks, rounds=1), out="runs/resumed")
+    assert short.fingerprint not in found
+    assert mmfl.run(make(*tasks), out="runs/resumed", resume=True).fingerprint in found
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_files_have_the_same_bits_everywhere_and_edits_are_found(kind, tmp_path, monkeypatch):
+def test_an_edited_file_is_found(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write, dataset = FILES[kind]
     write()
-    run_everywhere(dataset=dataset)
+    run = mmfl.run(make({"dataset": dataset}), out="runs/0")
     assert not verify("runs/0").damaged
     stored = mmfl.Experiment.load("runs/0/experiment.toml")
     assert stored == mmfl.Experiment.from_toml(stored.to_toml())
-    assert mmfl.run(stored, out="runs/again").fingerprint == mmfl.Run.load("runs/0").fingerprint
+    assert mmfl.run(stored, out="runs/again").fingerprint == run.fingerprint
     write(changed=True)
-    (part,) = [part for part in verify("runs/0").parts if part.name == "data of a"]
+    (part,) = [part for part in verify("runs/0").parts if part.name == "data of t0"]
     assert (part.verdict, part.detail) == ("damaged", "it differs from what the run was made with")
-    said = one_line(
-        StoreError,
-        lambda: mmfl.run(make(rounds=3, dataset=dataset), out="runs/0", resume=True),
-    )
-    assert "was started with different data for a, so it cannot be resumed" in said
+    longer = make({"dataset": dataset}, rounds=3)
+    said = one_line(StoreError, lambda: mmfl.run(longer, out="runs/0", resume=True))
+    assert "was started with different data for t0, so it cannot be resumed" in said
 
 
 def test_the_same_table_is_the_same_run_from_any_source(tmp_path, monkeypatch):
@@ -123,7 +124,7 @@ def test_the_same_table_is_the_same_run_from_any_source(tmp_path, monkeypatch):
     write_csv()
     write_parquet()
     found = {
-        mmfl.run(make(**task), out=f"runs/{number}").fingerprint
+        mmfl.run(make(task), out=f"runs/{number}").fingerprint
         for number, task in enumerate(
             [
                 {"dataset": FILES["csv"][1]},

@@ -71,7 +71,7 @@ def _print_table(catalog: Catalog, found: list[Overview], *, every: bool) -> Non
 
     console = open_console()
     if found:
-        console.print(listing_table(catalog, found, every=every))
+        console.print(listing_table(catalog, found, console.width, every=every))
     else:
         typer.echo(f"no runs in {catalog.folder}")
     for line in remarks_on(catalog, found):

@@ -92,7 +92,7 @@ def _show_comparison(catalog: Catalog, *, json: bool) -> None:
     else:
         typer.echo(f"{catalog.folder}: {count_runs(runs)}")
         console = open_console()
-        console.print(listing_table(catalog, runs))
+        console.print(listing_table(catalog, runs, console.width))
         for line in remarks_on(catalog, runs):
             console.print(line, soft_wrap=True)
     damaged = [run for run in runs if run.damage]

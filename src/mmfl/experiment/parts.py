@@ -158,7 +158,7 @@ class Task:
     Attributes:
         name: The name of the task, which is also used in file names.
         dataset: The data set to learn from. From Python, `data` takes what a program has: (x, y),
-            four arrays, a DataFrame, a torch Dataset, `mmfl.from_frame(...)`.
+            four arrays, a DataFrame, a torch or Hugging Face Dataset, `mmfl.from_frame(...)`.
         model: The model to train.
         partition: Which client has which examples.
         loss: What local training minimises.

@@ -72,11 +72,10 @@ def open_for_reading(folder: Path, *, patience: float | None = None) -> sqlite3.
         folder: The run directory.
         patience: For how many seconds to wait for a lock that another program holds.
     """
-    size = _check_files(folder)
-    database = _without_unfinished(folder)
+    size, real = _check_files(folder)
+    database = _without_unfinished(folder, real)
     if database is None:
-        path = (folder / DATABASE).resolve()
-        database = calls.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY)
+        database = calls.connect(f"{real.as_uri()}?mode=ro", uri=True, timeout=_BUSY)
     try:
         _guard(database, size)
         calls.execute(database, "BEGIN")
@@ -139,7 +138,7 @@ class DatabaseFiles:
 
     def __init__(self, folder: Path) -> None:
         path = folder / DATABASE
-        self._paths = (path, _beside(path, _LOG))
+        self._paths = (path, _beside(path.resolve(), _LOG))
         self._known: dict[Path, tuple[int, int]] = {}
         self.check()
 
@@ -199,19 +198,19 @@ def explain_errors(doing: str, folder: Path) -> Iterator[None]:
         raise StoreError(f"cannot {doing} the run in {str(folder)!r}: {reason}") from None
 
 
-def _check_files(folder: Path) -> int:
-    """Refuse what is not a file, without opening it; the database's size.
+def _check_files(folder: Path) -> tuple[int, Path]:
+    """Refuse what is not a file, without opening it; the database's size, and where it really is.
 
     Opening and closing it here would release the locks that SQLite has on it in this process.
     """
     path = folder / DATABASE
     size = refuse_irregular(path, limit=LIMIT)
-    real = path.resolve()
+    real = path.resolve()  # SQLite follows links to the database itself
     for end in _BESIDE:
         with suppress(FileNotFoundError):
-            refuse_irregular(real.with_name(f"{real.name}{end}"), limit=LIMIT, links=False)
-    _refuse_foreign_journal(real.with_name(f"{real.name}{_JOURNAL}"))
-    return size
+            refuse_irregular(_beside(real, end), limit=LIMIT, links=False)
+    _refuse_foreign_journal(_beside(real, _JOURNAL))
+    return size, real
 
 
 def _refuse_foreign_journal(journal: Path) -> None:
@@ -229,19 +228,19 @@ def _refuse_foreign_journal(journal: Path) -> None:
         raise OSError(errno.EINVAL, f"{journal.name} is damaged: it names another file")
 
 
-def _beside(path: Path, end: str) -> Path:
-    real = path.resolve()  # SQLite follows links to the database itself
+def _beside(real: Path, end: str) -> Path:
+    """A file of SQLite's next to a database, given where that really is."""
     return real.with_name(f"{real.name}{end}")
 
 
-def _without_unfinished(folder: Path) -> sqlite3.Connection | None:
+def _without_unfinished(folder: Path, real: Path) -> sqlite3.Connection | None:
     """If a write was cut short: a copy in memory in which it never began; else None.
 
     SQLite undoes such a write when the database is next opened for writing. A reader leaves the
     directory as it is.
     """
     path = folder / DATABASE
-    journal = _beside(path, _JOURNAL)
+    journal = _beside(real, _JOURNAL)
     try:
         undo = read_file(journal, limit=COPIED)
     except FileNotFoundError:

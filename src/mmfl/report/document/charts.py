@@ -12,7 +12,7 @@ from html import escape
 
 __all__ = ["draw_bars", "draw_lines", "draw_shares", "make_ticks"]
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 8, 26
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 18, 8, 26
 _WIDTH, _HEIGHT = 480, 220
 _LOOKS = 6
 """How many colours lines have; after these, dashes tell them apart."""
@@ -37,13 +37,14 @@ def make_ticks(low: float, high: float, most: int = 5) -> list[float]:
 class _Frame:
     """The place of numbers in a picture."""
 
-    def __init__(self, x: tuple[float, float], y: tuple[float, float]) -> None:
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], width: int = _WIDTH) -> None:
         self._x, self._y = x, y
+        self.width = width
 
     def x(self, value: float) -> float:
         low, high = self._x
         share = (value - low) / (high - low) if high > low else 0.5
-        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
+        return round(_LEFT + share * (self.width - _LEFT - _RIGHT), 1)
 
     def y(self, value: float) -> float:
         low, high = self._y
@@ -52,7 +53,11 @@ class _Frame:
 
 
 def draw_lines(
-    rounds: Sequence[int], lines: Sequence[Mapping[str, Sequence[float | None]]], title: str
+    rounds: Sequence[int],
+    lines: Sequence[Mapping[str, Sequence[float | None]]],
+    title: str,
+    *,
+    wide: bool = False,
 ) -> str:
     """Lines over rounds, each in a band from its lowest to its highest value.
 
@@ -60,20 +65,22 @@ def draw_lines(
         rounds: Where the points are.
         lines: Each has "mean", and may have "low" and "high".
         title: What a screen reader says.
+        wide: Whether it takes a row of the page.
     """
+    width = 2 * _WIDTH if wide else _WIDTH
     values = [v for line in lines for part in line.values() for v in part if v is not None]
     if not values:
         return _wrap(title, [_text(_WIDTH / 2, _HEIGHT / 2, "nothing was measured", "middle")])
     low, high = min(values), max(values)
     room = (high - low) * 0.04 or abs(high) * 0.05 or 0.5
-    frame = _Frame((rounds[0], rounds[-1]), (low - room, high + room))
+    frame = _Frame((rounds[0], rounds[-1]), (low - room, high + room), width)
     parts = list(_draw_axes(frame, rounds, make_ticks(low - room, high + room)))
     for number, line in enumerate(lines):
         if "low" in line and list(line["low"]) != list(line["high"]):
             parts += _draw_band(frame, rounds, line["low"], line["high"], number)
     for number, line in enumerate(lines):
         parts += _draw_line(frame, rounds, line["mean"], number)
-    return _wrap(title, parts)
+    return _wrap(title, parts, width)
 
 
 def _look(number: int) -> str:
@@ -84,7 +91,7 @@ def _draw_axes(
     frame: _Frame, rounds: Sequence[int], ticks: Sequence[float], shift: float = 0.0
 ) -> Iterator[str]:
     """Lines at the ticks, their values, and round numbers below; bars stand left of their edge."""
-    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    right, bottom = frame.width - _RIGHT, _HEIGHT - _BOTTOM
     for tick in ticks:
         y = frame.y(tick)
         yield f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y}" y2="{y}"/>'
@@ -181,6 +188,6 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _wrap(title: str, parts: Sequence[str]) -> str:
-    head = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(title)}">'
+def _wrap(title: str, parts: Sequence[str], width: int = _WIDTH) -> str:
+    head = f'<svg viewBox="0 0 {width} {_HEIGHT}" role="img" aria-label="{escape(title)}">'
     return f"{head}{''.join(parts)}</svg>"

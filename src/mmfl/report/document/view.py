@@ -126,6 +126,8 @@ def _chart(
     names: Sequence[str],
     lines: Sequence[str],
     style: str,
+    *,
+    wide: bool = False,
 ) -> View:
     """A chart of lines over the rounds."""
     rounds = f"{at}.curves.rounds"
@@ -139,7 +141,7 @@ def _chart(
         "rounds": rounds,
         "style": style,
         "crowded": len(lines) > _CROWD,
-        "svg": draw_lines(find(content, rounds), drawn, f"{title} over the rounds"),
+        "svg": draw_lines(find(content, rounds), drawn, f"{title} over the rounds", wide=wide),
     }
 
 
@@ -192,7 +194,11 @@ def _draw_together(
     lines = [f"{at}.curves.tasks.{s}.variants.0" for s in range(len(tasks))]
     title = tasks[0]["metric"].replace("_", " ") or "metric"
     every = [task["name"] for task in tasks]
-    return [_chart(content, at, title[0].upper() + title[1:], names[0], every, lines, "share")]
+    return [
+        _chart(
+            content, at, title[0].upper() + title[1:], names[0], every, lines, "share", wide=True
+        )
+    ]
 
 
 def _name_metric(task: Mapping[str, Any]) -> str:
