@@ -11,7 +11,7 @@ from mmfl.errors import InputError
 from mmfl.system import calls
 from mmfl.system.files import read_file, write_new
 
-__all__ = ["find_browser", "render_pdf"]
+__all__ = ["BROWSERS", "find_browser", "render_pdf"]
 
 BROWSERS = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
