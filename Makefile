@@ -13,7 +13,7 @@ K ?=
 # Keep bytecode: processes start often and should not recompile their modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-slow test-all lint style format docs theory chaos fuzz help clean
+.PHONY: run test test-slow test-browser test-all lint style format docs theory chaos fuzz help clean
 
 run: .venv/run.stamp  ## train three real models with fair, uniform and round-robin allocation; compare and plot
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -25,8 +25,11 @@ test: style  ## run all checks and tests; K=pattern runs a part of the tests
 test-slow: .venv/test.stamp  ## only the slow tests, which `make test` leaves out
 	@$(PYTEST) -m slow $(if $(K),-k '$(K)')
 
+test-browser: .venv/browser.stamp  ## the report in a real browser: Chromium, driven by playwright
+	@MMFL_AXE=$(CURDIR)/.venv/axe/package/axe.min.js $(PYTEST) -m browser tests/browser $(if $(K),-k '$(K)')
+
 test-all: lint  ## all tests, with more examples of each property
-	@$(PYTEST) -m '' --hypothesis-profile long $(if $(K),-k '$(K)')
+	@$(PYTEST) -m 'not browser' --hypothesis-profile long $(if $(K),-k '$(K)')
 
 lint: style  ## ruff, import-linter and mypy
 	@$(BIN)/mypy
@@ -112,6 +115,15 @@ help:  ## list all targets
 
 .venv/test.stamp: .venv/run.stamp
 	$(PIP) -e '.[dev,examples,flower,report]'
+	@touch $@
+
+# Chromium from Debian's packages where that is allowed, else one of playwright's own. axe-core (MPL)
+# is only for the tests, so it is not part of the repository.
+.venv/browser.stamp: .venv/test.stamp
+	$(PIP) -e '.[browser]'
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -y -q chromium; } \
+		|| $(BIN)/playwright install chromium
+	@mkdir -p .venv/axe && cd .venv/axe && tar -xzf "$$(npm pack --silent axe-core@4.14.1)"
 	@touch $@
 
 .venv/docs.stamp: .venv/run.stamp

@@ -16,8 +16,6 @@ from mmfl.runs import stored_rounds
 from support.experiments import write_small
 from support.reports import NASTY, RICH
 
-sync_api = pytest.importorskip("playwright.sync_api")
-
 LOCAL = "epochs = 2\nlr = 0.05\nbatch_size = 8"
 
 
@@ -50,6 +48,7 @@ class Watched:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         path = next(filter(None, map(shutil.which, BROWSERS)), None)
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
