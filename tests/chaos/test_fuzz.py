@@ -99,7 +99,7 @@ def test_mutation_starts_from_what_is_sound(sandbox):
 @pytest.mark.slow
 def test_every_section_and_kind_of_the_schema_is_tried():
     missing = {*Experiment.json_schema()["properties"], *words()}
-    for number in range(4000):
+    for number in range(12_000):
         text = (config_case(0, number).content or b"").decode("utf-8", "replace")
         missing = {word for word in missing if word not in text}
         if not missing:

@@ -164,14 +164,15 @@ def test_after_a_failure_at_any_write_the_same_command_goes_on(call, command):
 
         return fail
 
-    for number in range(1, 7):
+    writes = [*NAMES, *["mmfl-compare.json"] * len(NAMES)]
+    for number in range(1, len(writes) + 1):
         for name, content in first.items():
             Path("here", name).write_bytes(content)
         with calls.intercept(fail_at(number)):
             code, _, err = call(*command)
-        assert (code, err.startswith("mmfl: cannot write 'here/comparison.")) == (2, True)
+        assert (code, err.startswith("mmfl: cannot write 'here/")) == (2, True), err
         code, _, err = call(*command)
         assert (code, err) == (0, "")
         assert contents().items() >= second.items()
-    assert sorted(reached) == sorted([*NAMES, *["mmfl-compare.json"] * 3])
+    assert sorted(reached) == sorted(writes)
     assert {*contents()} == {*first}

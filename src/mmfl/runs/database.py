@@ -53,6 +53,9 @@ one ends.
 
 T = TypeVar("T")
 
+_WRITTEN: set[sqlite3.Connection] = set()
+"""The databases that are open for writing in this process."""
+
 _BUSY = 1.0
 """Seconds for which SQLite itself waits for a lock."""
 
@@ -111,22 +114,30 @@ def open_for_writing(folder: Path) -> sqlite3.Connection:
     except BaseException:
         database.close()
         raise
+    _WRITTEN.add(database)
     return database
 
 
 def close_database(database: sqlite3.Connection, *, inherited: bool) -> None:
-    """Close a connection.
-
-    Args:
-        database: The connection.
-        inherited: Whether it is of the process that this one was forked from. Then it stays open,
-            even at the end of this process: SQLite's locks are not inherited, so closing it could
-            remove the log that the other process is writing.
-    """
-    if inherited:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
-    else:
+    """Close a connection, unless it is of the process that this one was forked from."""
+    if not inherited:
+        _WRITTEN.discard(database)
         database.close()
+
+
+def _keep_open() -> None:
+    """In a forked process: keep open what the other process writes, even when this one ends.
+
+    SQLite's locks are not inherited, so closing a database could remove the log that the other
+    process is writing.
+    """
+    for database in _WRITTEN:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
+    _WRITTEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_open)
 
 
 class DatabaseFiles:

@@ -129,7 +129,7 @@ class RunStore:
                 write_whole(folder / name, content, sync=False)
             sync_folder(folder)
             database = open_for_writing(folder)
-            undo.callback(database.close)
+            undo.callback(close_database, database, inherited=False)
             store = cls(folder, database, lease)
             with store._writing():
                 create_tables(database)
