@@ -41,6 +41,8 @@ _REAL = subprocess.Popen
 _PYTHON = sys.executable
 _TAKE_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
 _ACT_AT_START = ("PYTHON", "LC_", "LANG", "MPL", "ATEN_", "TORCH_", "KMP_", "LD_", "TZ")
+_OF_SCIKIT_LEARN = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
+"""What it sets when a test imports it; our processes work as well without."""
 _TEND = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -135,7 +137,7 @@ def _is_warm(words: list[str], given: Mapping[str, Any], environment: Mapping[st
     odd = given["preexec_fn"] or given["shell"] or given["executable"] not in {None, *words[:1]}
     odd = odd or not given["close_fds"]
     named = {name for name in {*environment, *_at_start} if name.startswith(_ACT_AT_START)}
-    named.discard("PYTHONPATH")  # see _run
+    named -= {"PYTHONPATH", *_OF_SCIKIT_LEARN}  # PYTHONPATH: see _run
     changed = any(environment.get(name) != _at_start.get(name) for name in named)
     return ours and not odd and not changed
 
