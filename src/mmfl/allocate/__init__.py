@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from mmfl.allocate.base import Allocator, Assignment, Assignments, View, first_fault
-from mmfl.allocate.equal_bounds import EqualBounds
-from mmfl.allocate.fed_fair import FedFair, allocation_probabilities
-from mmfl.allocate.round_robin import RoundRobin
-from mmfl.allocate.sequential import Sequential
+from mmfl.allocate.rules.equal_bounds import EqualBounds
+from mmfl.allocate.rules.fed_fair import FedFair, allocation_probabilities
+from mmfl.allocate.rules.round_robin import RoundRobin
+from mmfl.allocate.rules.sequential import Sequential
 from mmfl.allocate.standalone import assign
-from mmfl.allocate.uniform import Uniform
+from mmfl.allocate.rules.uniform import Uniform
 from mmfl.config import Family
 
 __all__ = [

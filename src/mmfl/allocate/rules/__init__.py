@@ -1,0 +1,1 @@
+"""The rules, one file each; `mmfl.allocate.ALLOCATORS` is their table."""
