@@ -1,4 +1,4 @@
-"""The local engine: one single-threaded worker process per core (the default).
+"""An engine over a pool of single-threaded workers: on this machine (the default), or on Ray.
 
 Two single-threaded processes train faster than one process with two threads, and their results do
 not depend on how many there are: a job's randomness is in its address, and sums are formed in the
@@ -20,8 +20,8 @@ from mmfl.data import Arrays
 from mmfl.devices import refuse_missing
 from mmfl.engines.evaluations import unpack_evaluations
 from mmfl.engines.pool import LATE, Message, Pool
-from mmfl.engines.shared_memory.arena import Arena
-from mmfl.engines.shared_memory.slots import Slots
+from mmfl.engines.processes import Launcher, LocalLauncher, Transport
+from mmfl.engines.shared_memory.mapped import MappedFiles
 from mmfl.engines.units import Unit, cut
 from mmfl.errors import EngineError
 from mmfl.exchange import (
@@ -55,7 +55,7 @@ from mmfl.system.turns import hold
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["LocalEngine"]
+__all__ = ["WorkersEngine", "open_local"]
 
 ROOM = 1 << 28
 """Results of this many bytes may exist at the same time: in workers, or waiting for one before
@@ -68,8 +68,18 @@ _OURS = (
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
 
 
-class LocalEngine:
-    """An `Engine` over a pool of workers."""
+class WorkersEngine:
+    """An `Engine` over a pool of workers.
+
+    Args:
+        experiment: What it serves first.
+        data_dir: Folder of npz files.
+        workers: How many there are.
+        timeout: The longest that a request may take, in seconds.
+        transport: How arrays get to the workers and back; closed with the engine.
+        launcher: Starts the workers.
+        here: Whether the workers are on this machine.
+    """
 
     merges = True
 
@@ -79,19 +89,20 @@ class LocalEngine:
         data_dir: Path | None,
         workers: int,
         timeout: float | None = None,
+        *,
+        transport: Transport,
+        launcher: Launcher,
+        here: bool = True,
     ) -> None:
-        refuse(worker_needs(workers), workers=workers)
         self._experiment: Experiment
         self.federation: SimulatedFederation
         self._cache = DataCache(data_dir)
-        self._shared: dict[str, npt.NDArray[Any]] = {}
-        self._data, self._weights, self._slots = Arena(), Arena(), Slots()
+        self.transport, self._here = transport, here
         self._layouts: dict[str, Layout] = {}
         self._table: dict[str, Any] | None = None
         self._pace: dict[str, float] = {}
         self.workers = workers
-        files = (self._data.fd, self._weights.fd, *self._slots.files)
-        self._pool = Pool(workers, files, timeout=timeout)
+        self._pool = Pool(workers, launcher, timeout=timeout)
         self._timeout, self._closed = timeout, False
         try:
             self.prepare(experiment)
@@ -109,7 +120,8 @@ class LocalEngine:
             if table == self._table:
                 self._experiment = experiment
                 return
-            refuse_missing(experiment.device)
+            if self._here:
+                refuse_missing(experiment.device)
             arrays = self._cache.arrays(experiment)
             federation = simulate(experiment, arrays)
             plain = _plain(experiment)
@@ -142,7 +154,10 @@ class LocalEngine:
             known |= {task: ModelSize(*weighed)} if weighed else {}
         arrays = self._cache.arrays(self._experiment)
         needs = model_needs(self._experiment, self.federation, arrays, known)
-        refuse(needs, workers=self.workers)
+        if self._here:
+            refuse(needs, workers=self.workers)
+        else:
+            refuse([need for need in needs if not need.each])
         first = {}
         for task, (reply, frame) in self._of_tasks("initial").items():
             # The trainer also tries the new model out, and a worker that hangs cannot say where.
@@ -202,7 +217,8 @@ class LocalEngine:
         units: list[Message] = []
         few = CHUNK if self._timeout is None else 1  # it is for one client
         for task in params:
-            unit: Message = {"do": "evaluate", "task": task, "split": split}
+            where = self.transport.locate(task)
+            unit: Message = {"do": "evaluate", "task": task, "split": split, "weights": where}
             if clients is None:
                 pieces = range(self.federation.pieces(task, split))
                 units += [unit | {"pieces": [piece], "clients": []} for piece in pieces]
@@ -236,9 +252,7 @@ class LocalEngine:
         with hold(self):
             self._closed = True
             self._pool.close()
-            self._data.close()
-            self._weights.close()
-            self._slots.close()
+            self.transport.close()
 
     def _refuse_closed(self) -> None:
         """Refuse before anything is written that workers read."""
@@ -262,12 +276,8 @@ class LocalEngine:
                 if array is not None:
                     names[task][part] = key = f"{id(data)}/{part}"
                     distinct[key] = array
-        known = {key: id(array) for key, array in self._shared.items()}
-        if known != {key: id(array) for key, array in distinct.items()}:
-            self._shared = {}
-            self._data.fill(distinct)
-            self._shared = distinct
-        setup = {"experiment": experiment, "arrays": names, "data": self._data.manifest}
+        manifest = self.transport.share(distinct)
+        setup = {"experiment": experiment, "arrays": names, "data": manifest}
         setup["code"] = hash_own_code(experiment)
         setup["objects"] = _pack_objects(experiment)
         self._pool.greet({"do": "setup"} | setup)
@@ -277,16 +287,17 @@ class LocalEngine:
         if self._layouts:
             return
         layouts = {task: p.layout for task, p in params.items()}
-        self._weights.reserve({task: (np.float32, (one.size,)) for task, one in layouts.items()})
+        greeting = self.transport.reserve(layouts)
         self._layouts = layouts
-        self._pool.greet({"do": "weights", "manifest": self._weights.manifest})
+        if greeting is not None:
+            self._pool.greet(greeting)
 
     def _publish(self, params: Mapping[str, Params]) -> None:
         self._refuse_unprepared()
         if not self._layouts:
             self.initial()
         for task, weights in params.items():
-            np.copyto(self._weights.arrays[task], weights.flat)
+            self.transport.publish(task, weights)
 
     def _samples(self, task: str, jobs: Sequence[Job]) -> npt.NDArray[np.float64]:
         """How many examples each of a task's turns will process."""
@@ -301,19 +312,19 @@ class LocalEngine:
     ) -> Iterator[ClientUpdate | ClientFailure]:
         def request(number: int) -> Message:
             unit = units[number]
-            unit.slot = self._slots.take(unit.bytes)
-            return unit.request()
+            unit.slot = self.transport.take(unit.bytes)
+            return unit.request(self.transport.locate(unit.jobs[0].address.task))
 
         order = sorted(range(len(units)), key=lambda number: -units[number].cost)  # stable
         sizes = [unit.bytes for unit in units]
         asked = pool.ask(order, request, depth=2, sizes=sizes, room=ROOM)
         try:
             with closing(asked) as replies:
-                for unit, (reply, _) in zip(units, replies, strict=True):
+                for unit, (reply, frame) in zip(units, replies, strict=True):
                     if "failed" in reply and len(unit.jobs) > 1:
                         yield from self._train_alone(unit, keep=keep)
                     else:
-                        yield from self._results(unit, reply, keep=keep)
+                        yield from self._results(unit, reply, frame, keep=keep)
                     self._give_back(unit)
         finally:  # by now no worker writes into any of these
             for unit in units:
@@ -327,11 +338,11 @@ class LocalEngine:
 
     def _give_back(self, unit: Unit) -> None:
         if unit.slot is not None:
-            self._slots.give_back(unit.slot)
+            self.transport.give_back(unit.slot)
             unit.slot = None
 
     def _results(
-        self, unit: Unit, reply: Message, *, keep: bool
+        self, unit: Unit, reply: Message, frame: Any, *, keep: bool
     ) -> Iterator[ClientUpdate | ClientFailure]:
         if "ours" in reply:  # what a client's turn provokes is a result; this is the engine's
             raise EngineError(reply["error"]) from make_cause(reply["trace"])
@@ -346,14 +357,13 @@ class LocalEngine:
         layout = self._layouts[task]
         partial = delta = None
         results = reply["results"]
-        assert unit.slot is not None
         if unit.merge and reply["examples"]:
-            total = self._slots.lend(unit.slot, np.float64, layout.size)
+            total = self.transport.lend(unit.slot, frame, layout.size)
             unit.slot = None
             partial = PartialSum(total, reply["examples"])
             del total
         elif not unit.merge and len(results[0]) == len(DONE):
-            flat = self._slots.read(unit.slot, np.float32, layout.size)
+            flat = self.transport.read(unit.slot, frame, layout.size)
             delta = Params(layout, flat.copy() if keep else flat)
         last = len(unit.jobs) - 1
         spent = samples = 0.0
@@ -369,6 +379,16 @@ class LocalEngine:
                 yield update
         if samples:
             self._pace[task] = spent / samples
+
+
+def open_local(
+    experiment: Experiment, data_dir: Path | None, workers: int, timeout: float | None = None
+) -> WorkersEngine:
+    """The local engine: worker processes on this machine, one per core by default."""
+    refuse(worker_needs(workers), workers=workers)
+    files = MappedFiles()
+    launcher = LocalLauncher(files.files)
+    return WorkersEngine(experiment, data_dir, workers, timeout, transport=files, launcher=launcher)
 
 
 def _plain(experiment: Experiment) -> Message:
