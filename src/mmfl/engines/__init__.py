@@ -4,7 +4,8 @@ Engines are opened by their settings: see `mmfl.experiment.engines`.
 """
 
 from mmfl.engines.inline import InlineEngine
+from mmfl.engines.local import open_local
 from mmfl.engines.mock import MockEngine
-from mmfl.engines.workers import WorkersEngine, open_local
+from mmfl.engines.workers import WorkersEngine
 
 __all__ = ["InlineEngine", "MockEngine", "WorkersEngine", "open_local"]

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.config import dump, find_paths, pack
 from mmfl.data import Arrays
 from mmfl.devices import refuse_missing
 from mmfl.engines.evaluations import unpack_evaluations
 from mmfl.engines.pool import LATE, Message, Pool
-from mmfl.engines.processes import Launcher, LocalLauncher, Transport
-from mmfl.engines.shared_memory.mapped import MappedFiles
+from mmfl.engines.processes import Launcher, Transport
+from mmfl.engines.setup import name_arrays, write_setup
 from mmfl.engines.units import Unit, cut
 from mmfl.errors import EngineError
 from mmfl.exchange import (
@@ -43,10 +42,8 @@ from mmfl.experiment import (
     ModelDescription,
     ModelSize,
     SimulatedFederation,
-    hash_own_code,
     model_needs,
     simulate,
-    worker_needs,
 )
 from mmfl.system.memory import refuse
 from mmfl.system.tracebacks import make_cause
@@ -55,17 +52,11 @@ from mmfl.system.turns import hold
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["WorkersEngine", "open_local"]
+__all__ = ["WorkersEngine"]
 
 ROOM = 1 << 28
 """Results of this many bytes may exist at the same time: in workers, or waiting for one before
 them. However large they are, each worker may have one, and half as many may wait."""
-
-_OURS = (
-    *("aggregator", "allocator", "checkpoints", "engine", "faults", "local"),
-    *("quarantine", "recruitment", "score"),
-)
-"""What is decided in this process alone: workers are not told, so it may be a script's own."""
 
 
 class WorkersEngine:
@@ -124,12 +115,12 @@ class WorkersEngine:
                 refuse_missing(experiment.device)
             arrays = self._cache.arrays(experiment)
             federation = simulate(experiment, arrays)
-            plain = _plain(experiment)
+            setup = write_setup(experiment)
             # If the rest fails, none of it counts as done, and no experiment is served.
             self._table, self._pace, self._layouts = None, {}, {}
             self._experiment, self.federation = experiment, federation
             self._cache.keep(experiment, arrays)
-            self._share(plain, arrays)
+            self._share(setup, arrays)
             self._table = table
 
     def data(self) -> dict[str, str]:
@@ -265,22 +256,11 @@ class WorkersEngine:
         if self._table is None:
             raise EngineError("the last experiment could not be prepared; prepare the engine again")
 
-    def _share(self, experiment: Message, arrays: Mapping[str, Arrays]) -> None:
-        """Map the data, each data set once, and tell the workers where it is."""
-        distinct: dict[str, npt.NDArray[Any]] = {}
-        names: dict[str, dict[str, Any]] = {}
-        for task, data in arrays.items():
-            names[task] = {"classes": data.classes, "group_names": data.group_names}
-            for part in ("x_train", "y_train", "x_test", "y_test", "groups"):
-                array = getattr(data, part)
-                if array is not None:
-                    names[task][part] = key = f"{id(data)}/{part}"
-                    distinct[key] = array
+    def _share(self, setup: Message, arrays: Mapping[str, Arrays]) -> None:
+        """Share the data, each data set once, and tell the workers where it is."""
+        distinct, names = name_arrays(arrays)
         manifest = self.transport.share(distinct)
-        setup = {"experiment": experiment, "arrays": names, "data": manifest}
-        setup["code"] = hash_own_code(experiment)
-        setup["objects"] = _pack_objects(experiment)
-        self._pool.greet({"do": "setup"} | setup)
+        self._pool.greet({"do": "setup", "arrays": names, "data": manifest} | setup)
 
     def _reserve_weights(self, params: Mapping[str, Params]) -> None:
         """Make room for the weights of these models, and tell the workers where."""
@@ -379,29 +359,3 @@ class WorkersEngine:
                 yield update
         if samples:
             self._pace[task] = spent / samples
-
-
-def open_local(
-    experiment: Experiment, data_dir: Path | None, workers: int, timeout: float | None = None
-) -> WorkersEngine:
-    """The local engine: worker processes on this machine, one per core by default."""
-    refuse(worker_needs(workers), workers=workers)
-    files = MappedFiles()
-    launcher = LocalLauncher(files.files)
-    return WorkersEngine(experiment, data_dir, workers, timeout, transport=files, launcher=launcher)
-
-
-def _plain(experiment: Experiment) -> Message:
-    """The experiment as workers get it: they find the data in the mapped file."""
-    plain: Message = dump(experiment)
-    for key in _OURS:
-        plain.pop(key, None)
-    for task, table in zip(experiment.tasks, plain["tasks"], strict=True):
-        table["dataset"] = "mapped"
-        table["local"] = dump(experiment.engine_local(task))
-    return plain
-
-
-def _pack_objects(experiment: Message) -> Message:
-    """What the experiment names that exists in this process alone."""
-    return dict(pack(sorted(find_paths(experiment))))
