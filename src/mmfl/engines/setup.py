@@ -34,7 +34,7 @@ def write_setup(experiment: Experiment) -> Message:
 def name_arrays(
     arrays: Mapping[str, Arrays],
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, dict[str, Any]]]:
-    """Each array once, by a name; and from task to the names of its arrays, and its other fields."""
+    """Each array once, by name; and from task to the names of its arrays, and its other fields."""
     distinct: dict[str, npt.NDArray[Any]] = {}
     names: dict[str, dict[str, Any]] = {}
     for task, data in arrays.items():
