@@ -113,11 +113,11 @@ help:  ## list all targets
 
 .venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) -e '.[report]'
+	$(PIP) -e '.[dashboard,report]'
 	@touch $@
 
 .venv/test.stamp: .venv/run.stamp
-	$(PIP) -e '.[dev,examples,flower,report]'
+	$(PIP) -e '.[dashboard,dev,examples,flower,report]'
 	@touch $@
 
 # Chromium from Debian's packages where that is allowed, else one of playwright's own. axe-core (MPL)

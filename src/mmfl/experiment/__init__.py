@@ -1,5 +1,6 @@
 """The whole configuration of a run: frozen, strict, TOML in and TOML out."""
 
+from mmfl.experiment.availability import Availability
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.description import ModelDescription
 from mmfl.experiment.engines import (
@@ -41,6 +42,7 @@ __all__ = [
     "BIDS",
     "ENGINES",
     "SCHEDULES",
+    "Availability",
     "Checkpoints",
     "Clients",
     "Constant",
