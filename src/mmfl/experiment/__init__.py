@@ -7,6 +7,7 @@ from mmfl.experiment.engines import (
     ENGINES,
     Engine,
     EngineConfig,
+    Flower,
     Ids,
     Inline,
     Local,
@@ -16,7 +17,12 @@ from mmfl.experiment.engines import (
     use_engine,
 )
 from mmfl.experiment.experiment import Experiment, check_experiment
-from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
+from mmfl.experiment.federation import (
+    Federation,
+    SimulatedFederation,
+    hold_shards,
+    simulate,
+)
 from mmfl.experiment.footprint import ModelSize, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.inputs import find_inputs
@@ -52,6 +58,7 @@ __all__ = [
     "Evaluate",
     "Experiment",
     "Federation",
+    "Flower",
     "Ids",
     "Inline",
     "Inverse",
@@ -74,6 +81,7 @@ __all__ = [
     "guard_engine",
     "has_own_code",
     "hash_own_code",
+    "hold_shards",
     "job_needs",
     "model_needs",
     "open_engine",
