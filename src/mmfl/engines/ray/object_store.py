@@ -58,11 +58,11 @@ class ObjectStore:
     def give_back(self, slot: Any) -> None:
         """There are no places."""
 
-    def read(self, slot: None, frame: Any, count: int) -> Flat:
+    def read(self, slot: object, frame: Any, count: int) -> Flat:
         """A delta, in the object store of this machine."""
         return _check(frame, np.float32, count)
 
-    def lend(self, slot: None, frame: Any, count: int) -> npt.NDArray[np.float64]:
+    def lend(self, slot: object, frame: Any, count: int) -> npt.NDArray[np.float64]:
         """A copy of a sum: what is in the object store cannot be written to."""
         return _check(frame, np.float64, count).copy()
 
