@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, PlainValidator, Strict, WithJsonSchema
+from pydantic import PlainValidator, Strict, WithJsonSchema
 
 from mmfl.config import (
     WRITE_IF_SET,
     Count,
     Family,
-    NonNegative,
     Positive,
     component,
     short,
@@ -212,10 +211,25 @@ Address = Annotated[
 ]
 
 
-def _gpus(value: float) -> float:
-    if value > 1 and value != int(value):
-        raise ValueError(f"must be at most 1, or a whole number, got {value:g}")
-    return value
+def _gpus(value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and (0 <= value <= 1 or (1 < value < 2**31 and value == int(value))):
+        return float(value)
+    raise ValueError(f"must be between 0 and 1, or a whole number, got {short(value)}")
+
+
+Gpus = Annotated[
+    float,
+    PlainValidator(_gpus),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+            ]
+        }
+    ),
+]
 
 
 @component
@@ -237,7 +251,7 @@ class Ray:
     address: Address | None = None
     workers: Workers = "auto"
     num_cpus: Positive = 1.0
-    num_gpus: Annotated[NonNegative, AfterValidator(_gpus)] | None = None
+    num_gpus: Gpus | None = None
     timeout: Positive | None = None
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
