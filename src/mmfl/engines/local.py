@@ -68,6 +68,10 @@ _OURS = (
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
 
 
+_NAMES = ("classes", "group_names", "class_names", "features", "series")
+"""What workers are told about data besides its arrays: a user's part may ask for it."""
+
+
 class LocalEngine:
     """An `Engine` over a pool of workers."""
 
@@ -256,7 +260,7 @@ class LocalEngine:
         distinct: dict[str, npt.NDArray[Any]] = {}
         names: dict[str, dict[str, Any]] = {}
         for task, data in arrays.items():
-            names[task] = {"classes": data.classes, "group_names": data.group_names}
+            names[task] = {name: getattr(data, name) for name in _NAMES}
             for part in ("x_train", "y_train", "x_test", "y_test", "groups"):
                 array = getattr(data, part)
                 if array is not None:

@@ -37,7 +37,7 @@ import torch
 
 from mmfl.aggregate import ChunkSum, check_update
 from mmfl.config import unpack
-from mmfl.data import Arrays
+from mmfl.data import Arrays, Feature
 from mmfl.engines.evaluations import pack_evaluations
 from mmfl.engines.shared_memory.arena import attach
 from mmfl.engines.shared_memory.slots import Blocks, Slot
@@ -110,11 +110,7 @@ class Worker:
             self._trainer = None
             gc.collect()  # modules often have reference cycles
         mapped = attach(self._files["data"], data)
-        tasks = {}
-        for task, parts in arrays.items():
-            classes, names = parts.pop("classes"), parts.pop("group_names")
-            found: dict[str, Any] = {part: mapped[key] for part, key in parts.items()}
-            tasks[task] = Arrays(**found, classes=classes, group_names=names and tuple(names))
+        tasks = {task: _restore_arrays(parts, mapped) for task, parts in arrays.items()}
         self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
         resolved = Experiment.from_dict(experiment, allow_imports=True)
@@ -198,6 +194,17 @@ class Worker:
         assert isinstance(found.delta, Params)
         layout, count = found.delta.layout, found.examples
         return check_update(found, job.address, layout, count, self._checks)
+
+
+def _restore_arrays(parts: Any, mapped: Any) -> Arrays:
+    """A task's data: its arrays are mapped, all else is in the message."""
+    classes, features, series = (parts.pop(key) for key in ("classes", "features", "series"))
+    names = {key: parts.pop(key) for key in ("group_names", "class_names")}
+    found: dict[str, Any] = {part: mapped[key] for part, key in parts.items()}
+    found |= {key: value and tuple(value) for key, value in names.items()}
+    if features is not None:
+        features = tuple(Feature(name, values and tuple(values)) for name, values in features)
+    return Arrays(**found, classes=classes, features=features, series=series)
 
 
 _get_done = attrgetter(*DONE[:-1])

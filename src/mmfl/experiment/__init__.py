@@ -1,7 +1,7 @@
 """The whole configuration of a run: frozen, strict, TOML in and TOML out."""
 
 from mmfl.experiment.checkpoints import Checkpoints
-from mmfl.experiment.description import ModelDescription
+from mmfl.experiment.description import ModelDescription, find_model_shape
 from mmfl.experiment.engines import (
     ENGINES,
     Engine,
@@ -66,6 +66,7 @@ __all__ = [
     "describe_change",
     "differences",
     "find_inputs",
+    "find_model_shape",
     "find_own_code",
     "guard_engine",
     "has_own_code",
