@@ -13,7 +13,7 @@ K ?=
 # Keep bytecode: processes start often and should not recompile their modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-slow test-browser test-all lint style format docs theory chaos fuzz help clean
+.PHONY: run test test-slow test-browser test-engines test-all lint style format docs theory chaos fuzz help clean
 
 run: .venv/run.stamp  ## train three real models with fair, uniform and round-robin allocation; compare and plot
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --vary allocator.kind=fed_fair,uniform,round_robin \
@@ -28,8 +28,11 @@ test-slow: .venv/test.stamp  ## only the slow tests, which `make test` leaves ou
 test-browser: .venv/browser.stamp  ## the report in a real browser: Chromium, driven by playwright
 	@MMFL_AXE=$(CURDIR)/.venv/axe/package/axe.min.js $(PYTEST) -m browser tests/browser $(if $(K),-k '$(K)')
 
+test-engines: .venv/engines.stamp  ## engines beyond one machine: clusters of Ray and federations of Flower
+	@$(BIN)/pytest -m engines $(if $(K),-k '$(K)')
+
 test-all: lint  ## all tests, with more examples of each property
-	@$(PYTEST) -m 'not browser' --hypothesis-profile long $(if $(K),-k '$(K)')
+	@$(PYTEST) -m 'not browser and not engines' --hypothesis-profile long $(if $(K),-k '$(K)')
 
 lint: style  ## ruff, import-linter and mypy
 	@$(BIN)/mypy
@@ -110,11 +113,11 @@ help:  ## list all targets
 
 .venv/run.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) -e '.[report]'
+	$(PIP) -e '.[dashboard,report]'
 	@touch $@
 
 .venv/test.stamp: .venv/run.stamp
-	$(PIP) -e '.[dev,examples,flower,report]'
+	$(PIP) -e '.[dashboard,dev,examples,flower,report]'
 	@touch $@
 
 # Chromium from Debian's packages where that is allowed, else one of playwright's own. axe-core (MPL)
@@ -124,6 +127,10 @@ help:  ## list all targets
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -y -q chromium; } \
 		|| $(BIN)/playwright install chromium
 	@mkdir -p .venv/axe && cd .venv/axe && tar -xzf "$$(npm pack --silent axe-core@4.14.1)"
+	@touch $@
+
+.venv/engines.stamp: .venv/test.stamp
+	$(PIP) -e '.[flower,ray]'
 	@touch $@
 
 .venv/docs.stamp: .venv/run.stamp

@@ -17,7 +17,8 @@ from pathlib import Path
 import mmfl
 from benchmarks.harness import arguments, machine, save
 from mmfl import Experiment
-from mmfl.engines import LocalEngine
+from mmfl.engines import WorkersEngine
+from mmfl.engines.shared_memory.mapped import MappedFiles
 
 
 def experiment(given: argparse.Namespace) -> Experiment:
@@ -78,7 +79,9 @@ def main() -> None:
     todo = experiment(given)
     own = os.getpid()
     with closing(todo.engine.open(todo, data_dir=None)) as engine:
-        assert isinstance(engine, LocalEngine)
+        assert isinstance(engine, WorkersEngine)
+        assert isinstance(engine.transport, MappedFiles)
+        slots = engine.transport.slots
         first = engine.initial()
         workers = Path(f"/proc/{own}/task/{own}/children").read_text().split()
         processes = [str(own), *workers]
@@ -92,8 +95,8 @@ def main() -> None:
                     "aggregate": record.seconds_aggregate,
                     "coordinator_cpu": now[0] - before[0],
                     "workers_cpu": sum(now[1:]) - sum(before[1:]),
-                    "slots_mb": sum(measure_reserved(fd) for fd in engine._slots.files),
-                    "slots_on_disk_mb": measure_reserved(engine._slots.files[0]),
+                    "slots_mb": sum(measure_reserved(fd) for fd in slots.files),
+                    "slots_on_disk_mb": measure_reserved(slots.files[0]),
                     "written_mb": sum(map(measure_written, processes)),
                 }
             )

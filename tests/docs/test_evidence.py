@@ -85,7 +85,8 @@ def test_help_has_one_line_for_every_target():
     [
         (["test"], "/pytest -n 2"),
         (["test", "K=auction"], "--no-loadscope-reorder -k 'auction'"),
-        (["test-all"], "--no-loadscope-reorder -m 'not browser'"),
+        (["test-all"], "--no-loadscope-reorder -m 'not browser and not engines'"),
+        (["test-engines"], "/pytest -m engines"),
         (["test-browser"], "--no-loadscope-reorder -m browser tests/browser"),
         (
             ["experiment-precision"],
@@ -116,5 +117,5 @@ def test_a_driver_is_imported_as_a_part_of_its_package(path):
 
 def test_slow_tests_are_deselected_unless_they_are_asked_for(pytestconfig):
     assert any(line.startswith("slow:") for line in pytestconfig.getini("markers"))
-    assert "not slow and not browser" in pytestconfig.getini("addopts")
-    assert "-m 'not browser'" in MAKEFILE.split("\ntest-all:")[1].split("\n\n")[0]
+    assert "not slow and not browser and not engines" in pytestconfig.getini("addopts")
+    assert "-m 'not browser and not engines'" in MAKEFILE.split("\ntest-all:")[1].split("\n\n")[0]

@@ -162,7 +162,7 @@ model = { kind = "mlp", hidden = [4] }
 def test_workers_sum_the_updates_of_large_models_and_the_bits_are_those_of_sums_formed_here(
     monkeypatch,
 ):
-    monkeypatch.setattr("mmfl.engines.local.ROOM", 1)
+    monkeypatch.setattr("mmfl.engines.workers.ROOM", 1)
     experiment = Experiment.from_toml(LARGE)
     with closing(experiment.engine.open(experiment, data_dir=None)) as engine:
         before = reserved()

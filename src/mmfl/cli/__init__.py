@@ -14,6 +14,7 @@ from mmfl.cli import (
     auction,
     check,
     compare,
+    dashboard,
     data,
     export,
     log,
@@ -70,6 +71,7 @@ app.command("list", cls=PlainCommand)(listing.list_)
 app.command("log", cls=PlainCommand)(log.log)
 app.command("remove", cls=PlainCommand)(remove.remove)
 app.command("report", cls=PlainCommand)(report.report)
+app.command("dashboard", cls=PlainCommand)(dashboard.dashboard)
 app.command("status", cls=PlainCommand)(status.status)
 app.command("verify", cls=PlainCommand)(verify.verify)
 app.command("export", cls=PlainCommand)(export.export)

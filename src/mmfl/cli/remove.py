@@ -71,8 +71,7 @@ def remove(
 
 
 def _describe(target: _Target) -> str:
-    from mmfl.cli.views.listing import count_runs
-    from mmfl.runs import read_overview
+    from mmfl.runs import count_runs, read_overview
 
     return count_runs([read_overview(run) for run in target.runs])
 

@@ -68,8 +68,8 @@ def _show_comparison(catalog: Catalog, *, json: bool) -> None:
     from json import dumps, loads
 
     from mmfl.cli.views.console import open_console
-    from mmfl.cli.views.listing import count_runs, listing_table, remarks_on
-    from mmfl.runs import Run, find_damage, place_of, read_overview
+    from mmfl.cli.views.listing import listing_table, remarks_on
+    from mmfl.runs import Run, count_runs, find_damage, place_of, read_overview
 
     runs = [read_overview(folder) for folder in catalog.runs]
     found: list[dict[str, Any]] = []

@@ -1,10 +1,11 @@
-"""Where training happens: in this process (`inline`), or in worker processes (`local`).
+"""Where training happens: in this process (`inline`), in worker processes (`local`), or on Ray.
 
 Engines are opened by their settings: see `mmfl.experiment.engines`.
 """
 
 from mmfl.engines.inline import InlineEngine
-from mmfl.engines.local import LocalEngine
+from mmfl.engines.local import open_local
 from mmfl.engines.mock import MockEngine
+from mmfl.engines.workers import WorkersEngine
 
-__all__ = ["InlineEngine", "LocalEngine", "MockEngine"]
+__all__ = ["InlineEngine", "MockEngine", "WorkersEngine", "open_local"]

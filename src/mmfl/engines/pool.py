@@ -1,26 +1,27 @@
-"""A pool of worker processes that answer requests: dynamic dispatch, ordered delivery, no losses.
+"""A pool of workers that answer requests: dynamic dispatch, ordered delivery, no losses.
 
-A worker is ``python -m mmfl.engines.worker`` at the other end of a socket pair (no fork, and no
-surprise for scripts without a main guard). Requests and replies are JSON; large arrays travel
-through mapped files. A worker that dies is replaced and its request is asked again; a request that
-has cost three workers their lives, or that outlasts `timeout`, is answered with {"failed": why}. A
-reply carries the number of its request; a worker whose reply has another is killed and replaced. A
-worker that dies while it starts is replaced; after ten in a row the pool gives up. With a
-`timeout`, a worker that has not set itself up in that time (two minutes at least) is killed.
+A `Launcher` starts them, wherever that is. Requests and replies are small; large arrays travel by a
+`Transport`. On this machine a worker is ``python -m mmfl.engines.worker`` at the other end of a
+socket pair (no fork, and no surprise for scripts without a main guard). A worker that dies is
+replaced and its request is asked again; a request that has cost three workers their lives, or that
+outlasts `timeout`, is answered with {"failed": why}. A reply carries the number of its request; a
+worker whose reply has another is killed and replaced. A worker that dies while it starts is
+replaced; after ten in a row the pool gives up. With a `timeout`, a worker that has not set itself
+up in that time (two minutes at least) is killed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
+from mmfl.engines.processes import Launcher, WorkerProcess
 from mmfl.engines.requests import LATE, Reply, Requests
 from mmfl.errors import EngineError
 from mmfl.system import calls
-from mmfl.system.child import Child, Message
+from mmfl.system.child import Message
 
 __all__ = ["LATE", "Message", "Pool"]
 
@@ -32,18 +33,12 @@ SET_UP = 120.0
 """Seconds that a worker may take to start and to set itself up, or `timeout` if that is longer: how
 long a turn takes says nothing about how long it takes to import torch."""
 
-_KEEP_MEMORY = {  # else glibc gives each batch's memory back to the system, and asks for it again
-    "MALLOC_MMAP_THRESHOLD_": "1000000000",
-    "MALLOC_TRIM_THRESHOLD_": "1000000000",
-    "MALLOC_TOP_PAD_": "100000000",
-}
-
 
 @dataclass(eq=False)
 class _Worker:
     """A process, and the numbers of the requests it has not answered yet."""
 
-    child: Child
+    process: WorkerProcess
     waiting: deque[int] = field(default_factory=deque)
     greeted: int = 0
     sent: int = 0  # messages
@@ -77,20 +72,15 @@ class _Worker:
 
     def receive(self) -> Reply:
         """The answer to the oldest message; `EOFError` if there will be none."""
-        try:
-            reply: Message = json.loads(calls.receive(self.child.connection))
-            frame = calls.receive(self.child.connection) if reply["frame"] else b""
-            right = reply["number"] == self.heard
-        except (KeyError, TypeError, ValueError):  # it is not the worker that speaks
-            right = False
-        if not right:
-            self.child.process.kill()
+        reply, frame = self.process.receive()
+        if reply.get("number") != self.heard:
+            self.process.end()
             raise EOFError
         self.heard += 1
         return reply, frame
 
     def _send(self, message: Message) -> None:
-        self.child.send(message | {"number": self.sent})
+        self.process.send(message | {"number": self.sent})
         self.sent += 1
 
     def _start_clock(self) -> None:
@@ -99,11 +89,11 @@ class _Worker:
 
 
 class Pool:
-    """Workers that share files and greetings.
+    """Workers that share greetings.
 
     Args:
         size: How many.
-        files: Their descriptors.
+        launcher: Starts them.
         greetings: What every worker is sent first.
         timeout: Seconds of wall clock after which a request is given up.
     """
@@ -111,14 +101,14 @@ class Pool:
     def __init__(
         self,
         size: int,
-        files: tuple[int, ...],
+        launcher: Launcher,
         greetings: Sequence[Message] = (),
         *,
         timeout: float | None = None,
     ) -> None:
         self.size = size
         self.greetings = list(greetings)
-        self._files = files
+        self._launcher = launcher
         self._timeout = timeout
         self._set_up = None if timeout is None else max(timeout, SET_UP)
         self._workers: list[_Worker] = []
@@ -129,13 +119,7 @@ class Pool:
         """Bring the pool to its size; new workers get all greetings so far."""
         self.refuse_fork()
         while len(self._workers) < self.size:
-            child = Child.start(
-                "mmfl.engines.worker",
-                files=self._files,
-                environment=_KEEP_MEMORY,
-                patience=self._set_up,
-            )
-            self._workers.append(_Worker(child))
+            self._workers.append(_Worker(self._launcher.start(self._set_up)))
         for worker in self._workers:  # after all have been started: a long greeting makes one wait
             while worker.greeted < len(self.greetings):
                 worker.greet(self.greetings[worker.greeted])
@@ -194,33 +178,30 @@ class Pool:
             self._drop_waiting()
 
     def open_spare(self) -> Pool:
-        """A pool of one more worker with the same files and greetings, for a risky request."""
-        return Pool(1, self._files, self.greetings, timeout=self._timeout)
+        """A pool of one more worker with the same greetings, for a risky request."""
+        return Pool(1, self._launcher, self.greetings, timeout=self._timeout)
 
     def close(self) -> None:
         """End all workers; in a fork of this process, only forget them."""
         while self._workers:
-            self._workers.pop().child.kill()
+            self._workers.pop().process.free()
 
     def _dispatch(self, requests: Requests, depth: int) -> None:
         """Send requests: first one to every worker, then one more to continue with."""
         near = requests.delivered + self.size + (self.size + 1) // 2
         for level in range(1, depth + 1):
             for worker in self._workers:
-                if len(worker.waiting) < level and len(requests) > (level - 1) * self.size:
+                free = worker.process.runs and len(worker.waiting) < level
+                if free and len(requests) > (level - 1) * self.size:
                     number = requests.take(0 if worker.waiting else near)
                     if number is not None:
                         worker.ask(number, requests.write(number))
 
     def _wait(self) -> list[_Worker]:
         """Wait for workers; those that have sent something, or have ended."""
-        known = {worker.child.connection: worker for worker in self._workers}
+        known = {worker.process: worker for worker in self._workers}
         patience = None if self._timeout is None else min(1.0, self._timeout / 4)
-        try:
-            heard = calls.wait(list(known), patience)
-        except OSError as error:
-            raise EngineError(f"cannot wait for worker processes: {error}") from None
-        return [known[connection] for connection in heard]  # type: ignore[index]
+        return [known[process] for process in self._launcher.wait(list(known), patience)]
 
     def _read_message(self, worker: _Worker, requests: Requests) -> None:
         """Take a worker's next message."""
@@ -242,6 +223,11 @@ class Pool:
         if "error" in reply and "setup" not in worker.owed:  # else it is void
             self.close()  # the others could not do it either
             raise EngineError(reply["error"])
+        try:
+            worker.process.check_greeting(reply)
+        except EngineError:
+            self.close()
+            raise
         self._failed_starts = 0
 
     def _kill_overdue(self) -> None:
@@ -251,8 +237,8 @@ class Pool:
         now = calls.monotonic()
         for worker in self._workers:
             limit = self._timeout if worker.ready else self._set_up
-            if worker.busy and worker.since < now - limit:
-                worker.child.process.kill()
+            if worker.process.runs and worker.busy and worker.since < now - limit:
+                worker.process.end()
                 worker.overdue = True
 
     def _remove_dead(self, worker: _Worker, requests: Requests) -> None:
@@ -260,18 +246,18 @@ class Pool:
         self._workers.remove(worker)
         if not worker.ready:
             self._count_failed_start(worker)
-        worker.child.kill()
+        worker.process.free()
         requests.ask_again(worker.waiting)
         if worker.ready and worker.waiting:
             requests.blame(worker.waiting[0], late=worker.overdue)
 
     def _count_failed_start(self, worker: _Worker) -> None:
         """Give up if a worker could not start, or if ten in a row were killed before they could."""
-        code, words = worker.child.wait_for_end(PATIENCE), worker.child.read_last_line()
+        code, words = worker.process.wait_for_end(PATIENCE), worker.process.read_last_line()
         self._failed_starts += 1
         if code <= 0 and self._failed_starts < STARTS:
             return
-        worker.child.kill()
+        worker.process.free()
         how = f"ended with exit code {code}"
         if worker.overdue:
             how = f"took longer than {self._set_up:g} seconds, {STARTS} times,"
@@ -284,4 +270,4 @@ class Pool:
         """End workers whose answers nobody waits for any more."""
         for worker in [worker for worker in self._workers if worker.waiting]:
             self._workers.remove(worker)
-            worker.child.kill()
+            worker.process.free()

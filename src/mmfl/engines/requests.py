@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from mmfl.system.child import Message
 
@@ -15,8 +16,8 @@ LATE = "timed out"
 LIVES = 3
 """How many workers a request may cost before it is given up."""
 
-Reply = tuple[Message, bytes]
-"""A reply, and the bytes that belong to it."""
+Reply = tuple[Message, Any]
+"""A reply, and the bytes or the array that belong to it."""
 
 
 class Requests:

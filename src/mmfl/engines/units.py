@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +49,8 @@ class Unit:
     bytes: int = 0
     slot: Slot | None = None
 
-    def request(self) -> Message:
-        """The request to the worker; see `mmfl.engines.worker`."""
+    def request(self, weights: Any) -> Message:
+        """The request to the worker, with where its weights are; see `mmfl.engines.handler`."""
         works = {id(job.work): job.work for job in self.jobs}
         places = {key: place for place, key in enumerate(works)}
         return {
@@ -59,6 +60,7 @@ class Unit:
             "clients": [job.address.client for job in self.jobs],
             "works": [{name: getattr(work, name) for name in WORK} for work in works.values()],
             "which": [places[id(job.work)] for job in self.jobs],
+            "weights": weights,
             "merge": self.merge,
             "slot": self.slot,
         }

@@ -1,5 +1,6 @@
 """The whole configuration of a run: frozen, strict, TOML in and TOML out."""
 
+from mmfl.experiment.availability import Availability
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.description import ModelDescription, find_model_shape
 from mmfl.experiment.engines import (
@@ -40,6 +41,7 @@ __all__ = [
     "BIDS",
     "ENGINES",
     "SCHEDULES",
+    "Availability",
     "Checkpoints",
     "Clients",
     "Constant",

@@ -178,10 +178,10 @@ class Local:
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
         """Load the data, map it, start the workers."""
-        from mmfl.engines import LocalEngine
+        from mmfl.engines import open_local
 
         workers = self.count_workers(experiment.resolved().device)
-        return LocalEngine(experiment, data_dir, workers, self.timeout)
+        return open_local(experiment, data_dir, workers, self.timeout)
 
 
 @component

@@ -1,7 +1,12 @@
 """Run directories: writing, reading and comparing them."""
 
 from mmfl.runs.assignments import unpack_assignments
-from mmfl.runs.auction import StoredRecruitment, TaskRecruitment, read_bids
+from mmfl.runs.auction import (
+    StoredRecruitment,
+    TaskRecruitment,
+    read_bids,
+    read_recruitment,
+)
 from mmfl.runs.catalog import Catalog, Place, find_runs, order_variants, place_of
 from mmfl.runs.database import DATABASE
 from mmfl.runs.directory.lock import is_owned
@@ -18,6 +23,7 @@ from mmfl.runs.environment import (
 )
 from mmfl.runs.events import Event, read_events
 from mmfl.runs.failures import TaskTurns, turns_by_task
+from mmfl.runs.listing import Line, count_runs, count_states, format_age, list_lines
 from mmfl.runs.models import load_model
 from mmfl.runs.overview import STATES, Overview, is_run, read_overview
 from mmfl.runs.profiling import Profile, profile, timed_rounds
@@ -36,6 +42,7 @@ __all__ = [
     "STATES",
     "Catalog",
     "Event",
+    "Line",
     "Overview",
     "Place",
     "Profile",
@@ -51,17 +58,21 @@ __all__ = [
     "check_names",
     "check_removable",
     "clear_unfinished",
+    "count_runs",
+    "count_states",
     "describe_mix",
     "environment_now",
     "find_changed_code",
     "find_damage",
     "find_mixed_setups",
     "find_runs",
+    "format_age",
     "inexact",
     "is_marked",
     "is_owned",
     "is_run",
     "is_unsigned",
+    "list_lines",
     "load_model",
     "made_with",
     "no_nan",
@@ -72,6 +83,7 @@ __all__ = [
     "read_events",
     "read_overview",
     "read_records",
+    "read_recruitment",
     "read_turn_table",
     "remove_run",
     "run",

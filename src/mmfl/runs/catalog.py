@@ -151,6 +151,8 @@ def order_variants(folder: Path, variants: Iterable[str]) -> dict[str, str]:
 
 def _names(path: Path) -> list[str]:
     """The variants that a file of a comparison names, none if it cannot be read."""
+    if is_link(path):
+        return []
     try:
         variants = json.loads(read_file(path, limit=_TABLES))["variants"]
         names = [one["name"] if isinstance(one, dict) else one for one in variants]

@@ -174,9 +174,9 @@ def _memory_file(name: str) -> int:
     return os.memfd_create(name)
 
 
-def _temporary_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
+def _temporary_folder(prefix: str, folder: str | None = None) -> tempfile.TemporaryDirectory[str]:
     """A new folder, removed at the end of the block."""
-    return tempfile.TemporaryDirectory(prefix=prefix)
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=folder)
 
 
 def _spawn(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:

@@ -112,8 +112,8 @@ class Inputs:
     def put(self, rows: Ints, out: Tensor) -> Tensor:
         """Training examples, unchanged, as flat vectors into `out`; returns the targets."""
         x = self._data.x_train[rows]
-        if x.ndim > 3:  # a flat image is channel after channel
-            x = np.moveaxis(x, -1, 1)
+        if x.ndim > 3 and x.shape[-1] > 1:  # a flat image is channel after channel
+            x = x.transpose(0, -1, *range(1, x.ndim - 1))
         out.copy_(torch.from_numpy(x.reshape(out.shape)))
         if self._flat_scaling is not None:
             mean, std = self._flat_scaling

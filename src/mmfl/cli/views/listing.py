@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from statistics import fmean
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -16,14 +10,14 @@ from rich.text import Text
 
 from mmfl.errors import plural, printable
 from mmfl.report import Column, Grid, number
-from mmfl.runs import STATES, order_variants, place_of
+from mmfl.runs import count_states, format_age, list_lines
 from mmfl.system import calls
 from mmfl.system.memory import size
 
 if TYPE_CHECKING:
-    from mmfl.runs import Catalog, Overview
+    from mmfl.runs import Catalog, Line, Overview
 
-__all__ = ["count_runs", "draw_sparkline", "format_age", "listing_table", "remarks_on"]
+__all__ = ["draw_sparkline", "listing_table", "remarks_on"]
 
 _WIDE = 12
 """How many characters a small curve has at most."""
@@ -33,33 +27,25 @@ _NAMED = 8
 """How many folders without runs are named."""
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One or several runs in a line of the table."""
+def _cells(line: Line, now: float) -> tuple[str, ...]:
+    """The texts of a line's cells."""
+    measured = line.kind != "comparison"
+    return (
+        _title(line),
+        count_states(line.runs),
+        f"{line.rounds}/{line.planned or '?'}",
+        number(line.worst, 3) if measured else "",
+        number(line.mean, 3) if measured else "",
+        draw_sparkline(line.history),
+        format_age(now - line.started),
+        size(line.bytes),
+    )
 
-    name: str
-    runs: Sequence[Overview]
-    measured: bool = True
 
-    def cells(self, now: float) -> tuple[str, ...]:
-        """The texts of its cells."""
-        runs = self.runs
-        rounds, planned = (sum(getattr(r, key) for r in runs) for key in ("rounds", "planned"))
-        started = min(_start(run) for run in runs)
-        shown = self.measured and [run for run in runs if run.state != "damaged"]
-        worst, mean = (
-            _mean([getattr(run, key) for run in shown or ()]) for key in ("worst", "mean")
-        )
-        return (
-            self.name,
-            _count_states(runs),
-            f"{rounds}/{planned or '?'}",
-            number(worst, 3) if self.measured else "",
-            number(mean, 3) if self.measured else "",
-            draw_sparkline(_average([run.history for run in shown or ()])),
-            format_age(now - started),
-            size(sum(run.bytes for run in runs)),
-        )
+def _title(line: Line) -> str:
+    if line.kind == "variant":
+        return f"  {line.name} ({plural(len(line.runs), 'seed')})"
+    return f"{line.name}/" if line.kind == "comparison" else line.name
 
 
 def listing_table(
@@ -76,7 +62,9 @@ def listing_table(
     """
     now = calls.now()
     titles = ("run", "state", "rounds", "worst", "mean", "worst task", "age", "size")
-    cells = zip(*(line.cells(now) for line in _lines(catalog.folder, runs, every)), strict=True)
+    cells = zip(
+        *(_cells(line, now) for line in list_lines(catalog.folder, runs, every=every)), strict=True
+    )
     words = ("run", "state", "worst task")
     columns = [
         Column.of(title, texts, "left" if title in words else "right").escape(stars=False)
@@ -109,73 +97,6 @@ def remarks_on(catalog: Catalog, runs: Sequence[Overview]) -> Iterator[str]:
             yield printable(f"{said} {names}{more}")
 
 
-def count_runs(runs: Sequence[Overview]) -> str:
-    """How many runs there are, by state, and how many of their rounds are done."""
-    rounds, planned = (sum(getattr(run, key) for run in runs) for key in ("rounds", "planned"))
-    return f"{plural(len(runs), 'run')}, {_count_states(runs)}, {rounds:,} of {planned:,} rounds"
-
-
-def _lines(folder: Path, runs: Sequence[Overview], every: bool) -> Iterator[_Line]:
-    """The table's lines; runs of a comparison inside the folder are put together."""
-    by_comparison: dict[Path, list[Overview]] = {}
-    for run in runs:
-        place = place_of(run.folder)
-        inside = place is not None and place.folder != folder and folder in place.folder.parents
-        where = place.folder if place is not None and inside and not every else run.folder
-        by_comparison.setdefault(where, []).append(run)
-    for where, found in by_comparison.items():
-        if found[0].folder == where:
-            yield _Line(_name(where, folder), found)
-        else:
-            yield from _compared(where, found, folder)
-
-
-def _compared(where: Path, runs: Sequence[Overview], folder: Path) -> Iterator[_Line]:
-    """A line for a comparison, and one for each of its variants."""
-    by_variant: dict[str, list[Overview]] = {}
-    for run in runs:
-        by_variant.setdefault(run.folder.parent.name, []).append(run)
-    yield _Line(f"{_name(where, folder)}/", runs, measured=False)
-    for slug, name in order_variants(where, by_variant).items():
-        of_variant = by_variant[slug]
-        seeds = f" ({plural(len(of_variant), 'seed')})"
-        yield _Line(f"  {name}{seeds}", of_variant)
-
-
-def _name(path: Path, folder: Path) -> str:
-    return str(path if path == folder else path.relative_to(folder))
-
-
-def _count_states(runs: Sequence[Overview]) -> str:
-    if len(runs) == 1:
-        return runs[0].state
-    counts = Counter(run.state for run in runs)
-    if len(counts) == 1:
-        return runs[0].state
-    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-
-
-def _start(run: Overview) -> float:
-    """When a run was started, in seconds since 1970."""
-    try:
-        return datetime.fromisoformat(run.started).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return run.changed
-
-
-def _mean(values: Iterable[float | None]) -> float:
-    known = [math.nan if value is None else value for value in values]
-    return fmean(known) if known else math.nan
-
-
-def _average(histories: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """The mean of several curves; one that is shorter keeps its last value."""
-    longest = max(map(len, histories), default=0)
-    held = [[*one, *[one[-1]] * (longest - len(one))] for one in histories if one]
-    means = [_mean(values) for values in zip(*held, strict=True)]
-    return [None if math.isnan(value) else value for value in means]
-
-
 def draw_sparkline(values: Sequence[float | None], wide: int = _WIDE) -> str:
     """A curve in a few characters, from its lowest to its highest value.
 
@@ -196,16 +117,3 @@ def draw_sparkline(values: Sequence[float | None], wide: int = _WIDE) -> str:
         else _LEVELS[round((value - low) / (high - low) * top) if high > low else 0]
         for value in picked
     )
-
-
-def format_age(seconds: float) -> str:
-    """How long ago something was.
-
-    >>> format_age(5), format_age(300), format_age(86400 * 3)
-    ('5 s', '5 min', '3 d')
-    """
-    seconds = max(seconds, 0.0)
-    for unit, length, most in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
-        if seconds < length * most:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"

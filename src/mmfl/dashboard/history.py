@@ -1,0 +1,129 @@
+"""What happened in one run, read as it goes on: only what is new is read again."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mmfl.errors import StoreError
+from mmfl.objectives import find_merit
+from mmfl.runs import RunStore, StoredRecruitment, read_events, read_recruitment, unpack_assignments
+
+__all__ = ["History"]
+
+Floats = npt.NDArray[np.float64]
+
+_NAMED = 12
+"""How many clients of a task are named."""
+
+
+@dataclass
+class History:
+    """A run, round by round.
+
+    Attributes:
+        folder: Its directory.
+        tasks: (S) names.
+        kinds: (S) of the metrics.
+        better: (S) whether a "higher" or a "lower" metric is better.
+        metric: By round: (S) as last measured; NaN before.
+        clients: By round: (S) accepted turns.
+        difficulty: After the last round: (S), None if unknown.
+        seconds: By round.
+        failures: By round: how many turns failed.
+        reasons: By reason: how often turns failed, with an example.
+        turns: In the last round, by task: how many clients, and the first of them.
+        auction: What the auction did; None if there was none.
+        reason: Why the run failed, if it did.
+    """
+
+    folder: Path
+    tasks: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    better: tuple[str, ...] = ()
+    metric: list[list[float]] = field(default_factory=list)
+    clients: list[list[int]] = field(default_factory=list)
+    difficulty: list[float | None] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
+    reasons: dict[str, tuple[int, str]] = field(default_factory=dict)
+    turns: dict[str, tuple[int, list[int]]] = field(default_factory=dict)
+    auction: StoredRecruitment | None = None
+    reason: str = ""
+    _last: str = ""
+
+    @property
+    def rounds(self) -> int:
+        """How many are done."""
+        return len(self.metric)
+
+    @property
+    def merit(self) -> Floats:
+        """(T, S) the metrics as numbers where higher is better."""
+        table = np.array(self.metric, np.float64).reshape(self.rounds, len(self.tasks))
+        rules = [find_merit(*of) for of in zip(self.kinds, self.better, strict=True)]
+        columns = [rule(table[:, s]) for s, rule in enumerate(rules)]
+        return np.stack(columns, axis=1) if columns else table
+
+    def read(self) -> None:
+        """Read what is new; everything, if the run went back to an earlier round."""
+        with closing(RunStore.open(self.folder, checked=False)) as store:
+            if self._went_back(store):
+                self._forget()
+            if not self.tasks:
+                known = store.tasks()
+                self.tasks = tuple(name for _, name, *_ in known)
+                self.kinds = tuple(kind for _, _, kind, _ in known)
+                self.better = tuple(better for *_, better in known)
+            if self.auction is None:
+                self.auction = read_recruitment(store)
+            self.reason = store.meta().get("reason", "")
+            before = self.rounds
+            for event in read_events(store, before) if before else read_events(store):
+                if event.kind == "round":
+                    self._add(event.about)
+            if self.rounds:
+                self._read_last(store)
+
+    def _went_back(self, store: RunStore) -> bool:
+        if not self.rounds:
+            return False
+        rows = store.rows("SELECT chain FROM round WHERE round = ?", self.rounds)
+        return [row[0] for row in rows] != [self._last]
+
+    def _forget(self) -> None:
+        fresh = History(self.folder)
+        for name in ("metric", "clients", "seconds", "failures", "reasons", "auction", "tasks"):
+            setattr(self, name, getattr(fresh, name))
+
+    def _add(self, about: dict[str, Any]) -> None:
+        """Add a round."""
+        tasks = [about["tasks"].get(name, {}) for name in self.tasks]
+        if any(not task for task in tasks):
+            raise StoreError("a round lacks a task")
+        values = [task["metric"] for task in tasks]
+        self.metric.append([math.nan if value is None else value for value in values])
+        self.clients.append([task["clients"] for task in tasks])
+        self.difficulty = [task["difficulty"] for task in tasks]
+        self.seconds.append(about["seconds"])
+        failed = [one for one in about["failures"] if one["reason"] != "duplicate"]
+        self.failures.append(len(failed))
+        for one in failed:
+            count, example = self.reasons.get(one["reason"], (0, one["detail"]))
+            self.reasons[one["reason"]] = (count + 1, example)
+
+    def _read_last(self, store: RunStore) -> None:
+        """Who trained what in the last round, and what identifies it."""
+        query = "SELECT chain, assignment FROM round WHERE round = ?"
+        ((self._last, blob),) = store.rows(query, self.rounds)
+        turns = unpack_assignments(blob)
+        self.turns = {}
+        for number, name in enumerate(self.tasks):
+            ids = np.sort(turns.clients[turns.tasks == number])
+            self.turns[name] = (len(ids), ids[:_NAMED].tolist())

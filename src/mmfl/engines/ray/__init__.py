@@ -1,0 +1,3 @@
+"""The Ray engine: workers on any number of machines."""
+
+__all__: list[str] = []
