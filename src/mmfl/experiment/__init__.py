@@ -2,7 +2,7 @@
 
 from mmfl.experiment.availability import Availability
 from mmfl.experiment.checkpoints import Checkpoints
-from mmfl.experiment.description import ModelDescription
+from mmfl.experiment.description import ModelDescription, find_model_shape
 from mmfl.experiment.engines import (
     ENGINES,
     Engine,
@@ -77,6 +77,7 @@ __all__ = [
     "describe_change",
     "differences",
     "find_inputs",
+    "find_model_shape",
     "find_own_code",
     "guard_engine",
     "has_own_code",
