@@ -89,3 +89,29 @@ def test_what_cannot_be_is_one_sentence(
     folder: Path, name: str, settings: dict[str, Any], words: str
 ) -> None:
     assert words in one_line(DataError, lambda: load(folder, name, **settings))
+
+
+def test_noise_draws_some_training_labels_anew_and_leaves_the_test_alone(folder: Path) -> None:
+    clean, noisy = load(folder), load(folder, noise=0.5)
+    other = np.flatnonzero(clean.y_train != noisy.y_train)
+    assert 8 <= len(other) <= 25, "a third of the drawn labels are right by chance"
+    np.testing.assert_array_equal(clean.y_test, noisy.y_test)
+    np.testing.assert_array_equal(clean.x_train, noisy.x_train)
+    np.testing.assert_array_equal(noisy.y_train, load(folder, noise=0.5).y_train)
+
+
+def test_an_example_has_the_same_wrong_label_in_a_smaller_choice(folder: Path) -> None:
+    all_of_them, some = load(folder, noise=0.5), load(folder, noise=0.5, train=20)
+    np.testing.assert_array_equal(some.y_train, all_of_them.y_train[some.groups])
+
+
+def test_real_targets_have_no_wrong_labels(tmp_path: Path) -> None:
+    x, y = np.ones((6, 2), np.float32), np.linspace(0, 1, 6)
+    np.savez(tmp_path / "real.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    said = one_line(DataError, lambda: load(tmp_path, "real", noise=0.1))
+    assert said == "data set 'real': noise is for classes, not for real targets"
+
+
+def test_without_noise_nothing_is_written_about_it() -> None:
+    assert "noise" not in DATASETS.dump(Reduced("images"))
+    assert DATASETS.dump(Reduced("images", noise=0.5))["noise"] == 0.5

@@ -195,7 +195,7 @@ def test_the_draw_leaves_out_who_is_away_and_is_even_over_the_others(data):
     if not round(rate * holds.sum()):
         return
     people = population(n, Quarantine(strikes=1), holds[:, None] * np.full((n, 3), 5))
-    people = dataclasses.replace(people, rate=rate)
+    people = dataclasses.replace(people, rates=(rate,))
     offenders = dict.fromkeys(sorted(away), (0, 9))
     active = people.active(5, offenders)
     able = [k for k in range(n) if holds[k] and k not in away]
@@ -209,7 +209,7 @@ def test_the_draw_leaves_out_who_is_away_and_is_even_over_the_others(data):
 
 def test_each_of_the_others_is_drawn_as_often():
     people = population(10, Quarantine(strikes=1))
-    people = dataclasses.replace(people, rate=0.4)
+    people = dataclasses.replace(people, rates=(0.4,))
     offenders = {2: (0, FOR_EVER), 3: (0, FOR_EVER), 9: (0, FOR_EVER)}
     drawn = np.bincount(
         np.concatenate([people.active(t, offenders) for t in range(1, 701)]), minlength=10

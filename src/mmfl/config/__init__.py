@@ -7,6 +7,7 @@ is imported only inside a block of `imports_allowed`: a configuration must not r
 
 from mmfl.config.components import (
     WRITE_IF_SET,
+    Chance,
     Count,
     Finite,
     Flag,
@@ -18,7 +19,7 @@ from mmfl.config.components import (
     check_shares,
     component,
 )
-from mmfl.config.family import Family, dump, parse
+from mmfl.config.family import Family, build_component, dump, parse
 from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
 from mmfl.config.in_memory import copy_by_value, find_paths, is_in_memory, pack, unpack
 from mmfl.config.messages import problem, short
@@ -29,6 +30,7 @@ from mmfl.config.toml import apply_set, read_text_file, read_toml
 
 __all__ = [
     "WRITE_IF_SET",
+    "Chance",
     "Count",
     "Family",
     "Finite",
@@ -41,6 +43,7 @@ __all__ = [
     "Text",
     "apply_set",
     "are_equal",
+    "build_component",
     "check_shares",
     "component",
     "copy_by_value",

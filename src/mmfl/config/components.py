@@ -15,6 +15,7 @@ from mmfl.errors import ConfigError
 
 __all__ = [
     "WRITE_IF_SET",
+    "Chance",
     "Count",
     "Finite",
     "Flag",
@@ -47,6 +48,7 @@ NonNegative = Annotated[
     float, Strict(), Field(ge=0, le=MOST, allow_inf_nan=False), AfterValidator(abs)
 ]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
+Chance = Annotated[float, Strict(), Field(ge=0, le=1)]
 Text = Annotated[str, Strict(), Field(min_length=1)]
 
 

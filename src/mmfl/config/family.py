@@ -37,7 +37,7 @@ from mmfl.errors import ConfigError, MmflError, did_you_mean
 from mmfl.system.tracebacks import lead_to
 from mmfl.system.user_code import describe_error, pass_on
 
-__all__ = ["Family", "dump", "parse"]
+__all__ = ["Family", "build_component", "dump", "parse"]
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Family:
         if self._is_function(cls):
             return self._wrap_function(kind, table)
         with _class_errors(cls, kind):
-            return self._check_member(_build(cls, table, bare=bare is not None), kind)
+            return self._check_member(build_component(cls, table, bare=bare is not None), kind)
 
     def _expand_bare(self, value: object) -> dict[str, Any] | None:
         """The table that a bare number, text or list stands for; None if it is none of these."""
@@ -257,10 +257,10 @@ def _check_settings(made: Any, kind: str) -> None:
 @lru_cache(maxsize=256)  # a schedule is checked in every round
 def _make_again(cls: Any, stored: str) -> str:
     """What the settings of a component are after it is made from stored ones."""
-    return json.dumps(dump(_build(cls, json.loads(stored), bare=False)))
+    return json.dumps(dump(build_component(cls, json.loads(stored), bare=False)))
 
 
-def _build(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
+def build_component(cls: type[Any], fields: Mapping[str, Any], *, bare: bool) -> Any:
     """A component from its fields; `bare`: they were not named, so a message does not name them."""
     names = {field.name for field in dataclasses.fields(cls) if field.init}
     mistakes = [

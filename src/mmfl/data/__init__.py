@@ -33,6 +33,7 @@ from mmfl.data.partition import (
 )
 from mmfl.data.preparation import NORMALIZATIONS, Augment, AutoNormalize, Normalize
 from mmfl.data.skew import label_skew, skew_by_chance, target_skew
+from mmfl.data.synthetic_regression import SyntheticRegression
 from mmfl.data.table_files import CsvFile, ParquetFile
 from mmfl.data.tables import read_frame
 
@@ -68,6 +69,7 @@ __all__ = [
     "Reduced",
     "Shards",
     "Synthetic",
+    "SyntheticRegression",
     "content_hash",
     "data_folder",
     "default_folder",

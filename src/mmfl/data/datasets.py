@@ -37,6 +37,7 @@ from mmfl.data.in_memory import InMemory
 from mmfl.data.npy import Header, members, read_header, read_member
 from mmfl.data.reduced import Reduced
 from mmfl.data.sources import CATALOGUE
+from mmfl.data.synthetic_regression import SyntheticRegression
 from mmfl.data.table_files import CsvFile, ParquetFile
 from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
@@ -220,8 +221,7 @@ class FromFunction:
         found = self.function()
         where = f"data set {self.function.name!r}"
         if isinstance(found, Arrays):
-            own = {name: getattr(found, name) for name in _READ}
-            found = {name: value for name, value in own.items() if value is not None}
+            found = found.to_parts()
         elif isinstance(found, Sequence) and len(found) == len(PARTS):
             found = dict(zip(PARTS, found, strict=True))
         if not isinstance(found, Mapping):
@@ -243,6 +243,7 @@ DATASETS = Family(
         "parquet": ParquetFile,
         "reduced": Reduced,
         "synthetic": Synthetic,
+        "synthetic_regression": SyntheticRegression,
     },
     needs=("load",),
     scalar=("named", "name"),

@@ -1,4 +1,4 @@
-"""A named data set made smaller: fewer pixels, fewer examples.
+"""A named data set made smaller, or harder: fewer pixels, fewer examples, wrong labels.
 
 It keeps an experiment's structure while it trains in a fraction of the time.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.config import Count, Text, component
+from mmfl.config import WRITE_IF_SET, Chance, Count, Text, component
 from mmfl.data.arrays import Arrays
 from mmfl.errors import DataError
 from mmfl.rng import stream
@@ -28,7 +28,7 @@ _BATCH = 4096
 
 @component
 class Reduced:
-    """A named data set with smaller images or fewer examples.
+    """A named data set with smaller images, fewer examples or wrong labels.
 
     Examples are chosen once, at random, by the name of the data set and the split. The choice does
     not depend on the experiment's seed, and a smaller choice is part of a larger one.
@@ -39,12 +39,15 @@ class Reduced:
             they are. Rows and columns that do not fill a square are cut off.
         train: How many training examples to keep; by default all.
         test: How many test examples to keep; by default all.
+        noise: The share of the training examples whose class is drawn at random from all classes.
+            The server's validation data are training examples, too. Test data are left as they are.
     """
 
     name: Text
     shrink: Count = 1
     train: Count | None = None
     test: Count | None = None
+    noise: Annotated[Chance, WRITE_IF_SET] = 0.0
 
     def find_file(self, data_dir: str | Path | None) -> Path:
         """Where the complete data set is, or would be."""
@@ -62,7 +65,7 @@ class Reduced:
         return replace(
             whole,
             x_train=self._shrink(whole.x_train[train]),
-            y_train=whole.y_train[train],
+            y_train=self._spoil(whole.y_train, whole.classes)[train],
             x_test=self._shrink(whole.x_test[test]),
             y_test=whole.y_test[test],
             groups=None if whole.groups is None else whole.groups[train],
@@ -83,6 +86,18 @@ class Reduced:
             )
         order = stream(0, "reduced", self.name, split).permutation(available)
         return np.sort(order[:wanted])
+
+    def _spoil(self, labels: npt.NDArray[Any], classes: int | None) -> npt.NDArray[Any]:
+        """The labels of all training examples, some of them drawn at random."""
+        if not self.noise:
+            return labels
+        if classes is None:
+            raise DataError(f"data set {self.name!r}: noise is for classes, not for real targets")
+        rng = stream(0, "reduced", self.name, "noise")
+        wrong = rng.permutation(len(labels))[: round(self.noise * len(labels))]
+        spoilt = labels.copy()
+        spoilt[wrong] = rng.integers(classes, size=(len(wrong), *labels.shape[1:]))
+        return spoilt
 
     def _shrink(self, images: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The mean of each square of pixels; of bytes, rounded."""

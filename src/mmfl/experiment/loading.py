@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mmfl.data import Arrays, Dataset, Named, Normalize, Npz, Synthetic, content_hash
+from mmfl.data import (
+    Arrays,
+    Dataset,
+    Named,
+    Normalize,
+    Npz,
+    Synthetic,
+    SyntheticRegression,
+    content_hash,
+)
 from mmfl.errors import DataError, MmflError
 from mmfl.experiment.description import (
     ModelDescription,
@@ -84,7 +93,7 @@ class DataCache:
     def _load(self, task: str, dataset: Dataset) -> Arrays:
         try:
             wanted = 0
-            if isinstance(dataset, Named | Npz | Synthetic):
+            if isinstance(dataset, Named | Npz | Synthetic | SyntheticRegression):
                 wanted = dataset.bytes_needed(self._data_dir)
             refuse([Need("its data set", wanted)])
             with Guard("its data cannot be loaded", DataError, part=dataset, always=True):

@@ -10,10 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     Strict,
-    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import ArgsKwargs
@@ -24,7 +22,6 @@ from mmfl.config import (
     Finite,
     Positive,
     Text,
-    check_shares,
     component,
     dump,
     short,
@@ -42,6 +39,7 @@ from mmfl.data import (
     keep_data,
 )
 from mmfl.errors import DataError
+from mmfl.experiment.availability import Active, Availability
 from mmfl.experiment.local_training import LOCAL_KEYS, LocalOverride, LocalTraining
 from mmfl.models import MODELS, Logistic, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
@@ -68,33 +66,6 @@ RESERVED_NAMES = ("worst", "mean", "variance", "jain")
 KernelName = Literal["auto", "reference", "fast", "batched"]
 
 
-def _active(value: Any) -> float | tuple[float, ...]:
-    rates = check_shares(value, "a rate in (0, 1]")
-    if rates == 0 or (isinstance(rates, tuple) and not any(rates)):
-        raise ValueError(
-            f"must be greater than 0, otherwise no client ever trains; got {short(value)}"
-        )
-    return rates
-
-
-Active = Annotated[
-    float | tuple[float, ...],
-    BeforeValidator(_active),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-                {
-                    "type": "array",
-                    "items": {"type": "number", "minimum": 0, "maximum": 1},
-                    "contains": {"exclusiveMinimum": 0},
-                },
-            ]
-        }
-    ),
-]
-
-
 @component
 class Clients:
     """The pool of clients.
@@ -103,17 +74,19 @@ class Clients:
         count: K, the number of clients.
         active: C: in each round exactly round(C K') clients are active, where K' of the K clients
             may train something. Or a list of K rates: each client is active independently, at its
-            own rate.
+            own rate. Or a table of such rates over the rounds.
     """
 
     count: Count
     active: Active = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.active, tuple) and len(self.active) != self.count:
-            raise ValueError(
-                f"active must have one rate per client ({self.count}), got {len(self.active)}"
-            )
+        cycle = self.active.rates if isinstance(self.active, Availability) else (self.active,)
+        for rates in cycle:
+            if isinstance(rates, tuple) and len(rates) != self.count:
+                raise ValueError(
+                    f"active must have one rate per client ({self.count}), got {len(rates)}"
+                )
 
 
 def count_clients(value: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field, Strict
+from pydantic import BeforeValidator
 
 from mmfl.config import (
+    Chance,
     Family,
     Natural,
     NonNegative,
@@ -50,9 +51,6 @@ MISBEHAVIOURS = Family(
     },
     needs=("send",),
 )
-
-Chance = Annotated[float, Strict(), Field(ge=0, le=1)]
-
 
 Chances = Annotated[
     float | tuple[float, ...],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mmfl.allocate import Assignments, View
 from mmfl.errors import NoClientsError
-from mmfl.experiment import Federation, turn_needs
+from mmfl.experiment import Availability, Federation, turn_needs
 from mmfl.faults import Offenders, Quarantine
 from mmfl.loop.recruiting import RecruitedClients, recruit
 from mmfl.rng import stream
@@ -34,7 +34,9 @@ class Population:
     Attributes:
         federation: All clients.
         seed: The experiment's.
-        rate: The share of clients that are active in a round; or each client's own, by place.
+        rates: Of each part of the cycle: the share of clients that are active in a round, or each
+            client's own, by place.
+        span: How many rounds a part of the cycle lasts.
         places: Their places in the federation's list; None = all of it (which costs no memory).
         count: Their number.
         recruited: Who may train what, if there was an auction.
@@ -44,7 +46,8 @@ class Population:
 
     federation: Federation
     seed: int
-    rate: float | Floats
+    rates: tuple[float | Floats, ...]
+    span: int
     places: Ints | None
     count: int
     recruited: RecruitedClients | None = None
@@ -61,20 +64,24 @@ class Population:
         count = len(federation.clients) if places is None else len(places)
         if count == 0:
             raise NoClientsError("no client holds data for any task, so nothing can be trained")
-        rate = experiment.clients.active
-        if isinstance(rate, float):
-            active = round(rate * count)
-            if not active:
+        active = experiment.clients.active
+        cycle = active.rates if isinstance(active, Availability) else (active,)
+        shares = [rate for rate in cycle if isinstance(rate, float)]
+        if len(shares) == len(cycle):
+            share = max(shares)
+            most = round(share * count)
+            if not most:
                 who = "that hold data" if recruited is None else "that are recruited"
                 raise NoClientsError(
-                    f"clients.active = {rate:g} of {count} clients {who} leaves no client active; "
+                    f"clients.active = {share:g} of {count} clients {who} leaves no client active; "
                     "raise it"
                 )
-            refuse(turn_needs(rate, active, len(federation.tasks)))
+            refuse(turn_needs(share, most, len(federation.tasks)))
         return cls(
             federation,
             experiment.seed,
-            rate if isinstance(rate, float) else np.array(rate),
+            tuple(rate if isinstance(rate, float) else np.array(rate) for rate in cycle),
+            active.rounds if isinstance(active, Availability) else 1,
             places,
             count,
             recruited,
@@ -82,22 +89,34 @@ class Population:
             experiment.score_clients,
         )
 
+    def follow(self, federation: Federation) -> Population:
+        """The population after clients have come or gone; an auction is not held again."""
+        recruited, places = self.recruited, federation.able()
+        if recruited is not None:
+            recruited = recruited.follow(federation)
+            places = np.flatnonzero(recruited.able.any(axis=1))
+        count = len(federation.clients) if places is None else len(places)
+        return replace(self, federation=federation, places=places, count=count, recruited=recruited)
+
+    def _rate(self, t: int) -> float | Floats:
+        """The share of clients that are active in round t, or each client's own rate."""
+        return self.rates[(t - 1) // self.span % len(self.rates)]
+
     def turnout(self, t: int) -> int:
         """How many clients are active in a round."""
-        if isinstance(self.rate, float):
-            return round(self.rate * self.count)
-        return len(self.active(t))
+        rate = self._rate(t)
+        return round(rate * self.count) if isinstance(rate, float) else len(self.active(t))
 
     def active(self, t: int, offenders: Offenders = NOBODY) -> Ints:
         """Places of the round's active clients, ascending (Algorithm 1, line 3).
 
         Those in quarantine are left out before the draw.
         """
-        rng = stream(self.seed, "active", t)
+        rng, rate = stream(self.seed, "active", t), self._rate(t)
         away = self._find_quarantined(t, offenders, self.places)
-        if isinstance(self.rate, float):
+        if isinstance(rate, float):
             count = self.count - len(away)
-            m = round(self.rate * count)
+            m = round(rate * count)
             chosen = np.arange(m)
             if m < count:
                 chosen = np.sort(rng.choice(count, m, replace=False, shuffle=False))
@@ -105,7 +124,7 @@ class Population:
             return chosen if self.places is None else self.places[chosen]
         places = np.arange(self.count) if self.places is None else self.places
         places = np.delete(places, away)
-        return places[rng.at(self.ids(places)) < self.rate[places]]
+        return places[rng.at(self.ids(places)) < rate[places]]
 
     def _find_quarantined(self, t: int, offenders: Offenders, places: Ints | None) -> Ints:
         """Which of these places (None = all), by number, are of clients in quarantine."""
@@ -144,9 +163,10 @@ class Population:
     def can_train(self, task: str) -> bool:
         """Whether anybody may train a task and is ever active."""
         places = self._holders[task]
-        if isinstance(self.rate, float):
-            return places is None or len(places) > 0
-        return bool((self.rate if places is None else self.rate[places]).any())
+        if places is not None and not len(places):
+            return False
+        chosen = slice(None) if places is None else places
+        return any(np.any(r if isinstance(r, float) else r[chosen]) for r in self.rates)
 
     def evaluators(self, t: int, task: str, offenders: Offenders = NOBODY) -> Ints:
         """Ids of the clients that score a task in a round, drawn among those that may train it."""
