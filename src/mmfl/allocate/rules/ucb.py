@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from mmfl.allocate.base import Assignments, Floats, Ints, View
+from mmfl.allocate.base import Assignments, Bools, Floats, Ints, View
 from mmfl.allocate.memory import recall, remember
 from mmfl.config import component
 from mmfl.rng import Stream
@@ -102,7 +102,7 @@ def _choose_in_turn(view: View, bound: Floats, draws: Floats) -> Ints:
     S = len(view.tasks)
     by_name = sorted(range(S), key=view.tasks.__getitem__)
     task = np.full(len(bound), -1)
-    able = view.eligible.any(axis=1)
+    able: Bools = view.eligible.any(axis=1)
     number, more = divmod(int(able.sum()), S)
     by_draw = np.argsort(draws, kind="stable")
     free = by_draw[able[by_draw]]
