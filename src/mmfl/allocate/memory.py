@@ -65,11 +65,10 @@ def remember(
         memory: The one before.
         tasks: (S) what the columns of the values are.
         clients: (n) ids, ascending.
-        values: From an array's name to its rows.
+        values: From an array's name to its rows; the memory may keep these arrays.
     """
-    if memory is None:
-        kept = {name: array.copy() for name, array in values.items()}
-        return {"tasks": list(tasks), "ids": clients.copy(), **kept}
+    if memory is None or np.array_equal(memory["ids"], clients):
+        return {"tasks": list(tasks), "ids": clients.copy(), **values}
     if list(tasks) != memory["tasks"]:  # columns that are gone are forgotten
         unknown = {n: 0.0 if a.ndim == 2 else 0 for n, a in values.items()}
         memory = {"ids": memory["ids"], **recall(memory, tasks, memory["ids"], unknown)}

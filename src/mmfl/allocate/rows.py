@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mmfl.allocate.base import Assignments, Floats, View
 from mmfl.rng import Stream
 
 __all__ = ["draw_rows"]
 
-_ALL = 1.0 - 1e-9
-"""A row with a larger sum adds up to 1."""
+_BLOCK = 1 << 8
+"""How many clients are handled at a time: their numbers stay in the processor's cache."""
 
 
-def draw_rows(view: View, p: Floats, *, rng: Stream) -> Assignments:
+def draw_rows(view: View, odds: Floats, q: Floats, *, rng: Stream) -> Assignments:
     """At most one task for each active client; tasks are read in the order of their names.
 
     Args:
         view: The round.
-        p: (n, S) each client's probabilities; what a row lacks to 1 is the probability to rest.
+        odds: (n, S) the proportions >= 0 of each client's probabilities.
+        q: (n) what these add up to, from 0 to 1; with the rest of the probability, it rests.
         rng: The round's stream.
     """
-    by_name = np.array(sorted(range(len(view.tasks)), key=view.tasks.__getitem__), dtype=np.intp)
-    p = p[:, by_name]
-    sums = np.cumsum(p, axis=1)
-    draws = rng.at(view.clients)
-    total = sums[:, -1] if len(view.tasks) else np.zeros(len(p))
-    # In a row that adds up to 1 but for rounding errors, no draw may lie beyond the sum.
-    full = total > _ALL
-    draws[full] = np.minimum(draws[full], np.nextafter(total[full], 0.0))
-    drawn: npt.NDArray[np.intp] = (sums <= draws[:, None]).sum(axis=1)
-    rows = np.flatnonzero(drawn < p.shape[1])
-    drawn = drawn[rows]
-    return Assignments(view.clients[rows], by_name[drawn], p[rows, drawn])
+    S = len(view.tasks)
+    by_name = np.array(sorted(range(S), key=view.tasks.__getitem__), dtype=np.intp)
+    in_order = bool((by_name == np.arange(S)).all())
+    draws, drawn = rng.at(view.clients), np.full(len(q), S)
+    p = np.zeros(len(q))
+    for start in range(0, len(q), _BLOCK):
+        some = slice(start, start + _BLOCK)
+        own = odds[some] if in_order else odds[some, by_name]
+        sums = np.cumsum(own, axis=1)
+        total, share = sums[:, -1], q[some]
+        # The last possible task ends at q exactly, whatever rounding errors say.
+        trains = (draws[some] < share) & (total > 0)
+        passed = draws[some] / np.where(trains, share, 1.0) * total
+        passed = np.minimum(passed, np.nextafter(total, 0.0))
+        first = (sums <= passed[:, None]).sum(axis=1)
+        rows = np.flatnonzero(trains)
+        drawn[start + rows] = first[rows]
+        p[start + rows] = share[rows] * own[rows, first[rows]] / total[rows]
+    rows = np.flatnonzero(drawn < S)
+    return Assignments(view.clients[rows], by_name[drawn[rows]], np.minimum(p[rows], 1.0))

@@ -94,26 +94,24 @@ def allocate_by_need(view: View, need: Floats, share: float, *, rng: Stream) -> 
 
     Args:
         view: The round.
-        need: (n, S) f_is or |G_is|, finite and >= 0; what a client may not train is ignored.
+        need: (n, S) f_is or |G_is|, finite and >= 0; what a client may not train is ignored. It
+            is overwritten.
         share: m / n.
         rng: The round's stream.
     """
     held = np.where(view.eligible, view.sizes, 0).astype(np.float64)
-    U = held / np.maximum(held.sum(axis=0), 1.0)  # d_is
-    U *= need
-    top = U.max(initial=0.0)
-    if top > 0:
-        U /= top
-    M = U.sum(axis=1)
-    able = view.eligible.any(axis=1)
+    need *= held  # U_is, up to a factor for each task
+    total = held.sum(axis=0)
+    need *= np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
+    M = need.sum(axis=1)
+    able = np.asarray(view.eligible.any(axis=1))
     if share == 1:
         nothing = able & (M == 0)
-        U[nothing] = view.eligible[nothing]
-        M[nothing] = U[nothing].sum(axis=1)
+        need[nothing] = view.eligible[nothing]
+        M[nothing] = need[nothing].sum(axis=1)
     q = np.zeros(len(M))
     q[able] = water_fill(M[able], share * int(able.sum()))
-    U *= np.divide(q, M, out=np.zeros(len(M)), where=M > 0)[:, None]
-    return draw_rows(view, U, rng=rng)
+    return draw_rows(view, need, q, rng=rng)
 
 
 def fill_unknown(known: Floats, view: View) -> Floats:

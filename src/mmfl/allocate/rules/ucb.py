@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from mmfl.allocate.base import Assignments, Bools, Floats, Ints, View
+from mmfl.allocate.base import Assignments, Floats, Ints, View
 from mmfl.allocate.memory import recall, remember
 from mmfl.config import component
 from mmfl.rng import Stream
@@ -85,10 +85,10 @@ class Ucb:
         """(n, S) A_is; infinity for a task that the client never trained."""
         gamma = self.gamma
         rounds = t if gamma == 1 else (1 - gamma**t) / (1 - gamma)
-        never = N == 0
-        N = np.where(never, 1.0, N)
-        bound: Floats = L / N + np.sqrt(2 * np.log(rounds) / N)
-        bound[never] = np.inf
+        bound: Floats = np.full(N.shape, np.inf, order="F")  # tasks read whole columns
+        trained = np.nonzero(N)
+        turns = N[trained]
+        bound[trained] = L[trained] / turns + np.sqrt(2 * np.log(rounds) / turns)
         return bound
 
 
@@ -102,7 +102,7 @@ def _choose_in_turn(view: View, bound: Floats, draws: Floats) -> Ints:
     S = len(view.tasks)
     by_name = sorted(range(S), key=view.tasks.__getitem__)
     task = np.full(len(bound), -1)
-    able: Bools = view.eligible.any(axis=1)
+    able = np.asarray(view.eligible.any(axis=1))
     number, more = divmod(int(able.sum()), S)
     by_draw = np.argsort(draws, kind="stable")
     free = by_draw[able[by_draw]]
