@@ -7,6 +7,7 @@ from mmfl.experiment.engines import (
     ENGINES,
     Engine,
     EngineConfig,
+    Flower,
     Ids,
     Inline,
     Local,
@@ -15,7 +16,12 @@ from mmfl.experiment.engines import (
     use_engine,
 )
 from mmfl.experiment.experiment import Experiment, check_experiment
-from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
+from mmfl.experiment.federation import (
+    Federation,
+    SimulatedFederation,
+    hold_shards,
+    simulate,
+)
 from mmfl.experiment.footprint import ModelSize, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.inputs import find_inputs
@@ -51,6 +57,7 @@ __all__ = [
     "Evaluate",
     "Experiment",
     "Federation",
+    "Flower",
     "Ids",
     "Inline",
     "Inverse",
@@ -73,6 +80,7 @@ __all__ = [
     "guard_engine",
     "has_own_code",
     "hash_own_code",
+    "hold_shards",
     "job_needs",
     "model_needs",
     "open_engine",

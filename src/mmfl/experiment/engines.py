@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import PlainValidator, Strict, WithJsonSchema
 
-from mmfl.config import WRITE_IF_SET, Family, Positive, component, short
+from mmfl.config import WRITE_IF_SET, Count, Family, Positive, component, short
+from mmfl.errors import InputError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -36,6 +37,7 @@ __all__ = [
     "ENGINES",
     "Engine",
     "EngineConfig",
+    "Flower",
     "Ids",
     "Inline",
     "Local",
@@ -202,8 +204,38 @@ class Inline:
         return InlineEngine(experiment, data_dir, raise_errors=self.raise_errors)
 
 
+@component
+class Flower:
+    """Real clients, each behind a node of a Flower federation.
+
+    This engine works within a Flower ServerApp: `mmfl flower up` starts everything on this machine,
+    `flwr run` uses a federation that exists.
+
+    Attributes:
+        nodes: How many clients must have a node before round one; by default all.
+        patience: Seconds to wait for them.
+        timeout: Wall-clock seconds after which a turn or an evaluation without an answer fails.
+        max_examples: No client counts with more examples of a task, whatever it claims.
+    """
+
+    nodes: Count | None = None
+    patience: Positive = 300.0
+    timeout: Positive = 600.0
+    max_examples: Count = 1_000_000
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
+        """Refuse: only a ServerApp has a Grid to open it with."""
+        raise InputError(
+            'the engine "flower" works within a Flower ServerApp; start one with "mmfl flower up", '
+            'or with "flwr run" (docs/how-to/run-a-real-federation.md)'
+        )
+
+
 ENGINES = Family(
-    name="engine", table={"inline": Inline, "local": Local}, needs=("open",), default="local"
+    name="engine",
+    table={"flower": Flower, "inline": Inline, "local": Local},
+    needs=("open",),
+    default="local",
 )
 
 

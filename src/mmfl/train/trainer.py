@@ -25,6 +25,7 @@ from mmfl.exchange import (
     EvaluationFailure,
     Flat,
     Job,
+    Layout,
     Params,
     Split,
 )
@@ -115,14 +116,15 @@ class Trainer:
         experiment: Experiment,
         arrays: Mapping[str, Arrays],
         *,
+        federation: SimulatedFederation | None = None,
         settled: bool = False,
         raise_errors: bool = False,
     ) -> Trainer:
-        """A trainer for an experiment, which is resolved."""
+        """A trainer for an experiment, which is resolved; by default for its own federation."""
         return cls(
             experiment.tasks,
             arrays,
-            simulate(experiment, arrays),
+            simulate(experiment, arrays) if federation is None else federation,
             kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
             optimizers={t.name: experiment.training(t.name).optimizer for t in experiment.tasks},
             seed=experiment.seed,
@@ -147,6 +149,10 @@ class Trainer:
             setup.resident.set(first)
             try_out(setup, self._precision, self._batch_size)
         return Params(setup.resident.layout, first)
+
+    def layout(self, task: str) -> Layout:
+        """The names and shapes of a task's weights."""
+        return self._setup(task).resident.layout
 
     def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
         """The shape of a batch of these training examples, as the model sees it."""
