@@ -280,5 +280,6 @@ def test_what_clients_say_can_be_stored_whatever_it_is(small, monkeypatch):
 
     wild = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.lr=1e30", "local.epochs=3"])
     monkeypatch.setattr(ClientFailure, "__init__", broken)
-    run = mmfl.run(wild, "run")
+    with pytest.warns(MmflWarning, match="never trained"):
+        run = mmfl.run(wild, "run")
     assert "\\udcff" in run.complaint
