@@ -15,7 +15,7 @@ import pytest
 import mmfl
 from mmfl import Experiment, Run
 from mmfl.comparison import compare
-from mmfl.errors import MmflError, StoreError
+from mmfl.errors import MmflError, MmflWarning, StoreError
 from mmfl.planning.histories import fit_runs
 from mmfl.report import Curves
 from mmfl.runs import RunStore, stored_rounds
