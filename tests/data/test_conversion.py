@@ -160,7 +160,10 @@ def test_truth_values_are_two_classes():
         ("patients.csv", "name a file with dataset={'kind': 'csv', 'path': ...}"),
         (torch.utils.data.DataLoader(Pairs()), "; pass its dataset"),
         (Shaped(lambda x, y: {"image": x, "label": y}), "got a dictionary with the keys image, la"),
-        (Shaped(lambda x, y: (x, y, y)), "the data set must give a pair (x, y), got 3 values; wrap"),
+        (
+            Shaped(lambda x, y: (x, y, y)),
+            "the data set must give a pair (x, y), got 3 values; wrap",
+        ),
         (zip(X, Y, strict=True), "; stack its examples, as in x = np.stack([x for x, y in data])"),
         ((np.ma.masked_greater(X, 30), Y), "x_train has masked values; fill them, or leave out"),
         ((X, Y * 1j), "targets must be classes or real numbers, not complex numbers"),

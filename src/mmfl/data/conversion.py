@@ -31,7 +31,7 @@ Anything = npt.NDArray[Any]
 
 _ADVICE = Advice(
     target=('say which column is the target: mmfl.from_frame(frame, target="...", client="...")'),
-    missing='fill them (frame.fillna), or leave out such rows: mmfl.from_frame(..., missing="drop")',
+    missing='fill them (frame.fillna), or drop such rows: mmfl.from_frame(..., missing="drop")',
     text='encode the column, or leave it out: mmfl.from_frame(..., ignore=["..."])',
     mixed='correct it, or leave the column out: mmfl.from_frame(..., ignore=["..."])',
     targets='set targets = "classes" or targets = "numbers"',
@@ -238,7 +238,7 @@ def _read_examples(value: Any, where: str) -> tuple[Anything, Anything]:
     rule = f"{where}: the data set must give a pair (x, y)"
     try:
         pairs = [value[number] for number in range(len(value))]
-        odd = next((pair for pair in pairs if isinstance(pair, Mapping) or len(pair) != 2), None)  # noqa: PLR2004
+        odd = next((pair for pair in pairs if isinstance(pair, Mapping) or len(pair) != 2), None)
         if odd is None:
             xs, ys = zip(*pairs, strict=True)
             x, y = ([_as_array(one, name) for one in some] for name, some in (("x", xs), ("y", ys)))
