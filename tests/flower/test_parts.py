@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import shlex
 import stat
 import tomllib
 from pathlib import Path
 
 import pytest
+import typer
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.cli.build import build_fab_from_disk
@@ -14,6 +18,7 @@ from flwr.common.config import parse_config_args
 
 import mmfl
 from mmfl import Experiment
+from mmfl.cli import app
 from mmfl.engines.flower import NodeSettings
 from mmfl.errors import EngineError, InputError
 from mmfl.experiment import Flower
@@ -23,6 +28,7 @@ from mmfl.flower.processes import Process, end_all, find_free_ports, wait_for_po
 from mmfl.flower.server_app import run_experiment
 from support.experiments import write_small
 from support.flower_grid import FakeGrid
+from support.pages import DOCS, HOUSE, blocks
 
 
 def test_certificates_are_signed_by_the_authority_and_private(tmp_path):
@@ -113,6 +119,48 @@ def test_a_program_that_cannot_start_is_one_sentence_with_its_last_line(tmp_path
             wait_for_port(port, process)
     finally:
         end_all([process])
+
+
+def _check_command(words):
+    """Refuse options that a command does not have."""
+    if words[0] == "mmfl":
+        command = typer.main.get_command(app)
+        words = words[1:]
+        while words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        command.make_context("mmfl", words)
+        return
+    parsers = {
+        "flower-superlink": ("flwr.superlink.cli.flower_superlink", "_parse_args_run_superlink"),
+        "flower-superexec": ("flwr.supercore.cli.flower_superexec", "_parse_args"),
+    }
+    module, function = parsers[words[0]]
+    getattr(importlib.import_module(module), function)().parse_args(words[1:])
+
+
+def test_the_containers_commands_and_syntax():
+    folder = HOUSE / "examples/flower"
+    services = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+    assert set(services) == {"superlink", "superexec", "node0", "node1"}
+    for service in services.values():
+        _check_command(shlex.split(service["command"]))
+        assert (folder / service["build"]["context"] / service["build"]["dockerfile"]).exists()
+    text = (folder / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    known = {"FROM", "RUN", "COPY", "USER", "WORKDIR", "ENV"}
+    assert {line.split()[0] for line in lines} == known
+
+
+def test_the_guides_commands_have_these_options():
+    (page,) = [page for page in DOCS if page.name == "run-a-real-federation.md"]
+    shown = [
+        block.text.replace("\\\n", " ") for block in blocks(str(page.relative_to(HOUSE)), "bash")
+    ]
+    lines = [line.rstrip("& ") for text in shown for line in text.splitlines()]
+    commands = [line for line in lines if line.startswith(("flower-superlink", "flower-superexec"))]
+    assert len(commands) == 2
+    for line in commands:
+        _check_command(shlex.split(line))
 
 
 def test_the_settings_of_the_engine_do_not_change_the_experiment():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import threading
 import time
 from pathlib import Path
 
@@ -46,31 +47,43 @@ class NodeWorker:
     def __init__(self, address: str, certificates: bytes | None) -> None:
         self._address, self._certificates = address, certificates
         self._app = NodeApp()
+        self._turn = threading.Lock()
         self._client = self._connect("SuperExec")
 
     def serve(self) -> None:
-        """Do one task after the other, for ever."""
+        """Do the tasks as they come, for ever; only one at a time trains.
+
+        Each has a thread: Flower waits minutes for a message whose run has been stopped.
+        """
         request = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
         while True:
             try:
                 found = self._client.AcquireTask(request)
                 if found.HasField("task") and found.token:
-                    self._do(found.token)
-                    continue
+                    threading.Thread(target=self._do, args=(found.token,), daemon=True).start()
             except Exception as error:  # the SuperNode is not there yet, or not any more
                 pass_on(error)
-                _log.warning("a task failed: %s: %s", type(error).__name__, error)
+                _log.warning("no task: %s: %s", type(error).__name__, error)
                 time.sleep(1)
             time.sleep(_OFTEN)
 
     def _do(self, token: str) -> None:
+        try:
+            self._do_task(token)
+        except Exception as error:
+            pass_on(error)
+            _log.warning("a task failed: %s: %s", type(error).__name__, error)
+
+    def _do_task(self, token: str) -> None:
         client = self._connect("flwr-clientapp", RuntimeTokenHttpInterceptor(token))
         beat = HeartbeatSender(lambda: _beat(client))
         beat.start()
         status, why, context = SubStatus.FAILED, "the message could not be answered", None
         try:
             message, context, _, _ = pull_task_input(client)
-            push_message(client, self._app(message, context), context)
+            with self._turn:
+                reply = self._app(message, context)
+            push_message(client, reply, context)
             status, why = SubStatus.COMPLETED, ""
         finally:
             push_task_output(client, context, status, why)
