@@ -9,7 +9,7 @@ What can be repaired without a guess is repaired, and said; everything else is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import short
-from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.arrays import PARTS, Arrays, join_clients
 from mmfl.data.hugging_face import is_hugging_face, read_hugging_face
 from mmfl.data.tables import Advice, Encoder, Roles, read_frame
+from mmfl.data.targets import repair_targets
 from mmfl.errors import DataError, text_of
 from mmfl.rng import stream
 from mmfl.system.user_code import describe_error, pass_on, warn_user
@@ -30,11 +31,14 @@ Anything = npt.NDArray[Any]
 
 _ADVICE = Advice(
     target=('say which column is the target: mmfl.from_frame(frame, target="...", client="...")'),
-    missing="fill or drop these rows, e.g. with frame.fillna or frame.dropna",
-    text="drop the column, or encode it",
-    mixed="correct it, or drop the column",
+    missing='fill them (frame.fillna), or drop such rows: mmfl.from_frame(..., missing="drop")',
+    text='encode the column, or leave it out: mmfl.from_frame(..., ignore=["..."])',
+    mixed='correct it, or leave the column out: mmfl.from_frame(..., ignore=["..."])',
     targets='set targets = "classes" or targets = "numbers"',
 )
+
+_CHANNELS = 4
+"""The most channels that images have: red, green, blue, and transparency."""
 
 HELD_OUT = 0.2
 """Share of the examples that are set aside for the test split if none is given."""
@@ -50,9 +54,9 @@ def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
         where: What the data is called in messages.
     """
     if isinstance(value, Arrays):
-        return value, []
+        return Arrays.check(where, value.to_parts()), []
     notes: list[str] = []
-    parts = _name_parts(value, where, notes)
+    parts = join_clients(where, _name_parts(value, where, notes))
     parts = {
         name: _as_array(part, f"{where}: {name}") if name in PARTS else part
         for name, part in parts.items()
@@ -60,8 +64,8 @@ def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
     for name, part in parts.items():
         if name in PARTS and part.ndim == 0:
             raise DataError(f"{where}: {name} must have a row for each example, got {short(part)}")
-    if "clients" not in parts:
-        parts = _repair_targets(parts, where, notes)
+    parts = repair_targets(parts, where, notes)
+    parts = _put_channels_last(parts, where, notes)
     if "x_test" not in parts and "y_test" not in parts and {"x_train", "y_train"} <= parts.keys():
         parts = _hold_out(parts, where, notes)
     return Arrays.check(where, parts), notes
@@ -74,6 +78,9 @@ def from_frame(
     client: str | None = None,
     test: Any = None,
     targets: Literal["auto", "classes", "numbers"] = "auto",
+    ignore: str | Sequence[str] = (),
+    categories: str | Sequence[str] = (),
+    missing: Literal["refuse", "drop"] = "refuse",
 ) -> Arrays:
     """A data set from a pandas DataFrame: one row per example.
 
@@ -89,10 +96,22 @@ def from_frame(
             rows, drawn at random with a fixed seed.
         targets: Whether the targets are "classes" or "numbers"; by default text, truth values and
             whole numbers are classes.
+        ignore: Columns that are not used.
+        categories: Columns of numbers to treat as text.
+        missing: Whether to "refuse" missing values, or to "drop" rows that have some.
     """
     notes: list[str] = []
-    named = (target,) if isinstance(target, str) else tuple(target or ())
-    parts = _encode_frames(frame, test, Roles(named, client, targets=targets), "the table", notes)
+    _check_word("targets", targets, "auto", "classes", "numbers")
+    _check_word("missing", missing, "refuse", "drop")
+    roles = Roles(
+        _list_names(target),
+        None if client is None else str(client),
+        _list_names(ignore),
+        _list_names(categories),
+        targets,
+        missing,
+    )
+    parts = _encode_frames(frame, test, roles, "the table", notes)
     arrays, more = to_arrays(parts, "the table")
     for note in [*notes, *more]:
         warn_user(f"the table: {note}")
@@ -125,13 +144,25 @@ def from_hugging_face(
     if not is_hugging_face(dataset):
         raise DataError(f"the data set must be one of Hugging Face's library, got {short(dataset)}")
     notes: list[str] = []
-    named = (target,) if isinstance(target, str) else tuple(target or ())
-    roles = Roles(named, client, targets=targets)
+    _check_word("targets", targets, "auto", "classes", "numbers")
+    roles = Roles(_list_names(target), client, targets=targets)
     parts = read_hugging_face(dataset, test, roles, "the data set", notes)
     arrays, more = to_arrays(parts, "the data set")
     for note in [*notes, *more]:
         warn_user(f"the data set: {note}")
     return arrays
+
+
+def _check_word(key: str, value: object, *known: str) -> None:
+    if value not in known:
+        raise DataError(f"{key} must be one of {', '.join(map(repr, known))}, got {short(value)}")
+
+
+def _list_names(names: Any) -> tuple[str, ...]:
+    """Names of columns, given as one or as several; those of a frame may be numbers."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        return () if names is None else (str(names),)
+    return tuple(map(str, names))
 
 
 def _encode_frames(
@@ -154,7 +185,7 @@ def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
     if _is_frame(value):
         return _encode_frames(value, None, Roles(), where, notes)
     if isinstance(value, Mapping):
-        return dict(value)
+        return _name_splits(value, where, notes) if "train" in value else dict(value)
     if _is_examples(value):
         return dict(zip(PARTS, _read_examples(value, where), strict=False))
     if isinstance(value, tuple | list) and value and all(map(_is_examples, value)):
@@ -167,10 +198,28 @@ def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
         hint = "; name a file with dataset={'kind': 'csv', 'path': ...}"
     elif _is_examples(getattr(value, "dataset", None)):
         hint = "; pass its dataset"
+    elif hasattr(value, "to_pandas"):
+        hint = "; pass its to_pandas()"
+    elif isinstance(value, Iterable) and not isinstance(value, tuple):
+        hint = "; stack its examples, as in x = np.stack([x for x, y in data])"
     raise DataError(
         f"{where} must be (x, y), (x_train, y_train, x_test, y_test), a dictionary of these, a "
         f"DataFrame, a torch Dataset or a Hugging Face Dataset, got {short(value)}{hint}"
     )
+
+
+def _name_splits(value: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    """The parts of a dictionary with the keys train and test."""
+    made: dict[str, Any] = {}
+    for split, given in value.items():
+        parts = _name_parts(given, f"{where}: {split}", notes)
+        if split not in ("train", "test") or parts.keys() != {"x_train", "y_train"}:
+            raise DataError(
+                f"{where} must have the keys train and test, each (x, y) or a torch Dataset, or "
+                f"the keys {', '.join(PARTS)}, got the keys {', '.join(map(str, value))}"
+            )
+        made |= {f"{letter}_{split}": parts[f"{letter}_train"] for letter in "xy"}
+    return made
 
 
 def _is_frame(value: Any) -> bool:
@@ -186,68 +235,69 @@ def _is_examples(value: Any) -> bool:
 
 def _read_examples(value: Any, where: str) -> tuple[Anything, Anything]:
     """All pairs of a torch Dataset, stacked."""
+    rule = f"{where}: the data set must give a pair (x, y)"
     try:
         pairs = [value[number] for number in range(len(value))]
-        xs, ys = zip(*((pair[0], pair[1]) for pair in pairs), strict=True)
-        x, y = ([_as_array(one, name) for one in some] for name, some in (("x", xs), ("y", ys)))
-        return np.stack(x), np.stack(y)
+        odd = next((pair for pair in pairs if isinstance(pair, Mapping) or len(pair) != 2), None)
+        if odd is None:
+            xs, ys = zip(*pairs, strict=True)
+            x, y = ([_as_array(one, name) for one in some] for name, some in (("x", xs), ("y", ys)))
+            return np.stack(x), np.stack(y)
     except BaseException as error:
         pass_on(error)
         raise DataError(
-            f"{where}: the data set must give a pair (x, y) for each number from 0 to "
-            f"{len(value) - 1}: {describe_error(error, value)}"
+            f"{rule} for each number from 0 to {len(value) - 1}: {describe_error(error, value)}"
         ) from error
+    got = f"{len(odd)} values"
+    if isinstance(odd, Mapping):
+        got = f"a dictionary with the keys {', '.join(map(str, odd))}"
+    raise DataError(f"{rule}, got {got}; wrap it in one whose __getitem__ does")
 
 
 def _as_array(value: Any, where: str) -> Anything:
     """An array; of a tensor on another device, or with a gradient, too."""
+    if hasattr(value, "toarray"):
+        raise DataError(f"{where} is a sparse matrix; pass its toarray()")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DataError(f"{where} has masked values; fill them, or leave out these examples")
     try:
         if hasattr(value, "detach") and hasattr(value, "cpu"):
             value = value.detach().cpu()
         found = np.asarray(value)
-        if found.dtype.kind == "O" and found.ndim > 1:  # of a table whose columns differ
-            found = found.astype(np.float64)
+        if found.dtype.kind == "O" and found.ndim:
+            found = _narrow(found)
     except BaseException as error:
         pass_on(error)
         raise DataError(f"{where} cannot be converted to an array: {text_of(error)}") from error
     return found
 
 
-def _repair_targets(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
-    """Targets as class numbers from 0 without holes, or as they are if they are real numbers."""
-    names = [name for name in ("y_train", "y_test") if name in parts]
-    targets = [np.asarray(parts[name]) for name in names]
-    if not targets or any(one.dtype.kind == "f" for one in targets):
+def _narrow(found: Anything) -> Anything:
+    """An array of objects as one of numbers, if that is what they are."""
+    if found.ndim > 1:  # of a table whose columns differ
+        return found.astype(np.float64)
+    types = set(map(type, found.tolist()))
+    if types <= {bool} or types <= {int}:
+        return np.array(found.tolist())
+    return found.astype(np.float64) if types <= {int, float} else found
+
+
+def _put_channels_last(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    """Images and volumes as `Arrays` has them, if they are as torch has them.
+
+    The first dimension of such examples is 1 or 3, and the last one is too large for channels. An
+    image that is 1 or 3 pixels high and has so many channels is not to be expected.
+    """
+    names = [name for name in ("x_train", "x_test") if name in parts]
+    sizes = {parts[name].shape[1:] for name in names}
+    if len(sizes) != 1:
         return parts
-    if any(one.ndim == 2 and one.shape[1] == 1 for one in targets):
-        notes.append("targets of shape (N, 1) are taken as (N,)")
-        targets = [one.reshape(len(one)) for one in targets]
-    if "classes" in parts or any(one.ndim != 1 or one.dtype.kind == "b" for one in targets):
-        return parts | dict(zip(names, targets, strict=True))
-    if any(one.dtype.kind == "O" and any(v is None or v != v for v in one) for one in targets):  # noqa: PLR0124
-        raise DataError(
-            f"{where}: some targets are missing (None or NaN); leave out these examples"
-        )
-    found = np.unique(np.concatenate([one.astype(str) if one.dtype.kind in "OSU" else one
-                                      for one in targets]))  # fmt: skip
-    if len(found) == 1:
-        notes.append(f"every example has the same label, {found[0]}, so there is nothing to learn")
-    if found.dtype.kind in "iu" and found.min() == 0 and found.max() == len(found) - 1:
-        return parts | dict(zip(names, targets, strict=True))
-    if len(found) > 1 and found.dtype.kind == "U":
-        notes.append(f"classes are numbered in this order: {_list(found)}")
-    elif len(found) > 1 and found.dtype.kind in "iu":
-        notes.append(f"the labels {_list(found)} are renumbered 0 to {len(found) - 1}")
-    targets = [
-        np.searchsorted(found, one.astype(str) if one.dtype.kind in "OSU" else one)
-        for one in targets
-    ]
-    return parts | dict(zip(names, targets, strict=True)) | {"classes": found.tolist()}
-
-
-def _list(values: Anything) -> str:
-    few = [str(value) for value in values[:6]]
-    return ", ".join(few) if len(values) <= 6 else f"{', '.join(few)}, ... {values[-1]}"
+    (size,) = sizes
+    if len(size) not in (3, 4) or size[0] not in (1, 3) or size[-1] <= _CHANNELS:
+        return parts
+    letters = " x ".join("NCHW" if len(size) == 3 else "NCDHW")
+    notes.append(f"its examples are taken as {letters}, as torch has images")
+    return parts | {name: np.moveaxis(parts[name], 1, -1) for name in names}
 
 
 def _hold_out(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:

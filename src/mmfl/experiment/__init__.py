@@ -2,7 +2,7 @@
 
 from mmfl.experiment.availability import Availability
 from mmfl.experiment.checkpoints import Checkpoints
-from mmfl.experiment.description import ModelDescription
+from mmfl.experiment.description import ModelDescription, find_model_shape
 from mmfl.experiment.engines import (
     ENGINES,
     Engine,
@@ -11,6 +11,7 @@ from mmfl.experiment.engines import (
     Ids,
     Inline,
     Local,
+    Ray,
     guard_engine,
     open_engine,
     use_engine,
@@ -67,6 +68,7 @@ __all__ = [
     "LocalTraining",
     "ModelDescription",
     "ModelSize",
+    "Ray",
     "RecruitmentSettings",
     "Schedule",
     "SimulatedFederation",
@@ -75,6 +77,7 @@ __all__ = [
     "describe_change",
     "differences",
     "find_inputs",
+    "find_model_shape",
     "find_own_code",
     "guard_engine",
     "has_own_code",

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mmfl.config import dump
 from mmfl.data import Arrays
 from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import (
@@ -28,7 +29,16 @@ from mmfl.exchange import (
     Params,
     Split,
 )
-from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
+from mmfl.experiment import (
+    Experiment,
+    KernelName,
+    ModelSize,
+    SimulatedFederation,
+    Task,
+    find_model_shape,
+    has_own_code,
+    simulate,
+)
 from mmfl.models import MODELS
 from mmfl.objectives import OwnMetric, check_values, find_misfit, find_sums_shape
 from mmfl.optimizers import Optimizer
@@ -120,7 +130,7 @@ class Trainer:
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
-            device=Device(experiment.device),
+            device=Device(experiment.device, own_code=has_own_code(dump(experiment))),
             settled=settled,
             raise_errors=raise_errors,
         )
@@ -272,16 +282,22 @@ class Trainer:
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
+        shape = find_model_shape(task, data)
         with guard_task(name, "its model cannot be built", task.model):
             with isolate_torch():
                 rng = stream(self._seed, "initial", name)
-                module = build_network(task.model, data.shape, data.outputs, rng)
+                module = build_network(task.model, shape, data.outputs, rng)
             last = supports_channels_last(module)
             resident = Resident(module, self.device)
         try:
             with guard_part("normalization", task.normalize):
                 inputs = Inputs(
-                    data, task.normalize, task.augment, channels_last=last, device=self.device
+                    data,
+                    task.normalize,
+                    task.augment,
+                    channels_last=last,
+                    series=shape != data.shape,
+                    device=self.device,
                 )
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)
