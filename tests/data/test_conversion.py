@@ -266,6 +266,20 @@ def test_several_targets_are_real_numbers():
     np.testing.assert_array_equal(found.y_train, X[:, 1])
 
 
+def test_names_of_columns_may_be_numbers():
+    table = pandas.DataFrame({0: X[:, 0], 1: Y > 1, 2: Y})
+    found = from_frame(table, target=1, client=2, test=table)
+    assert (found.classes, found.group_names) == (2, ("0", "1", "2", "3"))
+    assert from_frame(table, target=[0], client=2, test=table).classes is None
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64"])
+def test_missing_values_of_pandas_own_types_are_refused(kind):
+    table = frame().assign(age=pandas.array([None] + [True] * 19, dtype=kind))
+    said = one_line(DataError, lambda: from_frame(table, target="ill", client="ward"))
+    assert "column 'age' has 1 missing value, the first in row 0" in said
+
+
 def test_a_column_called_target_needs_no_name():
     found, _ = convert(frame().drop(columns="ward").rename(columns={"ill": "Target"}))
     assert found.classes == 2

@@ -9,7 +9,7 @@ What can be repaired without a guess is repaired, and said; everything else is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
@@ -95,8 +95,8 @@ def from_frame(
             whole numbers are classes.
     """
     notes: list[str] = []
-    named = (target,) if isinstance(target, str) else tuple(target or ())
-    parts = _encode_frames(frame, test, Roles(named, client, targets=targets), "the table", notes)
+    roles = _name_roles(target, client, targets)
+    parts = _encode_frames(frame, test, roles, "the table", notes)
     arrays, more = to_arrays(parts, "the table")
     for note in [*notes, *more]:
         warn_user(f"the table: {note}")
@@ -129,13 +129,22 @@ def from_hugging_face(
     if not is_hugging_face(dataset):
         raise DataError(f"the data set must be one of Hugging Face's library, got {short(dataset)}")
     notes: list[str] = []
-    named = (target,) if isinstance(target, str) else tuple(target or ())
-    roles = Roles(named, client, targets=targets)
+    roles = _name_roles(target, client, targets)
     parts = read_hugging_face(dataset, test, roles, "the data set", notes)
     arrays, more = to_arrays(parts, "the data set")
     for note in [*notes, *more]:
         warn_user(f"the data set: {note}")
     return arrays
+
+
+def _name_roles(target: Any, client: Any, targets: Literal["auto", "classes", "numbers"]) -> Roles:
+    """Which column is what; names of columns may be numbers in pandas."""
+    several = isinstance(target, Iterable) and not isinstance(target, str)
+    named = target if several else () if target is None else (target,)
+    if targets not in ("auto", "classes", "numbers"):
+        raise DataError(f'targets must be "auto", "classes" or "numbers", got {short(targets)}')
+    own = None if client is None else str(client)
+    return Roles(tuple(map(str, named)), own, targets=targets)
 
 
 def _encode_frames(
