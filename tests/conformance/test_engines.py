@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -17,8 +18,22 @@ from mmfl.loop import combine
 from support.flower_grid import FakeGrid, open_flower
 from support.jobs import first_jobs
 
-FEW = {"local": {"workers": 2}}
-ALL = [{"kind": kind, **FEW.get(kind, {})} for kind in sorted(ENGINES.table)]
+FEW = {"local": {"workers": 2}, "ray": {"workers": 2}}
+BEYOND = {"ray": "ray"}
+"""The engines for several machines, which `make test-engines` tests, and what they need."""
+
+
+def describe(kind):
+    """The settings of an engine, to be tested where its turn is."""
+    config = {"kind": kind, **FEW.get(kind, {})}
+    if kind not in BEYOND:
+        return config
+    missing = find_spec(BEYOND[kind]) is None
+    skip = pytest.mark.skipif(missing, reason=f"{BEYOND[kind]} is not installed")
+    return pytest.param(config, marks=[pytest.mark.engines, skip])
+
+
+ALL = [describe(kind) for kind in sorted(ENGINES.table)]
 SIZES = [{"kind": "local", "workers": n} for n in (1, 3)]
 
 
