@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmfl.allocate import EqualBounds, Uniform
-from mmfl.allocate.equal_bounds import PRIOR, bounds_after
 from mmfl.allocate.min_max import min_max_counts
 from mmfl.allocate.patterns import Patterns
+from mmfl.allocate.rules.equal_bounds import PRIOR, bounds_after
 from mmfl.errors import InputError
 from mmfl.rng import stream
 from mmfl.theory import Constants, one_step_bound

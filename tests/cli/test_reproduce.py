@@ -179,7 +179,7 @@ def test_a_task_that_never_trained_is_marked(reproduce, studies):
     text = STUDY.replace('{ kind = "uniform" }', '{ kind = "uniform" }\nfaults = { dropout = 1.0 }')
     (studies / "mine.toml").write_text(text)
     code, out, err = reproduce("--jobs", "1", "--seeds", "1")
-    assert code == 1
+    assert code == 3
     assert "! plain, random: task 'easy' never trained with seed 0: all" in out
     assert "mmfl: mine: plain, random: task 'easy' never trained" in err
 

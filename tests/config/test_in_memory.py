@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -46,6 +49,57 @@ def test_a_class_that_is_defined_again_has_the_same_name():
     first = keep(define(source, name="Net"))
     assert keep(define(source, name="Net")) == first
     assert keep(define(source.replace("3", "4"), name="Net")) != first
+
+
+ALIKE = """
+import sys
+import torch
+from mmfl.config.in_memory import keep
+KINDS = {"alpha", "beta", "gamma", "delta"}
+def choose(shape, outputs):
+    return shape in {"one", "two", "three"} and outputs in KINDS
+class Net(torch.nn.Module):
+    kinds = frozenset({"alpha", "beta", "gamma"})
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)
+torch.manual_seed(0)
+networks = Net(), torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.nn.GRU(2, 2)
+print(*(keep(thing) for thing in (choose, Net, *networks)))
+"""
+
+
+@pytest.mark.cold
+def test_a_name_is_the_same_in_every_process_and_folder(tmp_path):
+    found = set()
+    for seed in "12":
+        (tmp_path / seed).mkdir()
+        (tmp_path / seed / "script.py").write_text(ALIKE)
+        command = [sys.executable, str(tmp_path / seed / "script.py")]
+        surroundings = os.environ | {"PYTHONHASHSEED": seed}
+        found.add(subprocess.run(command, env=surroundings, capture_output=True).stdout)
+    assert len(found) == 1
+    assert len(found.pop().split()) == 5
+
+
+def test_the_order_of_a_set_is_no_content():
+    one, other = {"a", "b", "c"}, {"c", "b", "a"}
+    assert keep(functools.partial(max, one)) == keep(functools.partial(max, other))
+    assert keep(functools.partial(max, one)) != keep(functools.partial(max, one | {"d"}))
+
+
+def test_of_a_tensor_values_type_and_layout_are_content():
+    first = torch.arange(4.0).reshape(2, 2)
+    names = {
+        keep(functools.partial(max, tensor))
+        for tensor in (
+            *(first, first + 1, first.double(), first.T, first.reshape(4), first > 1),
+            *(torch.nn.Parameter(first), torch.nn.Parameter(first, requires_grad=False)),
+            *(first + 1j, (first + 1j).conj(), first.to_sparse()),
+        )
+    }
+    assert len(names) == 11
+    assert keep(functools.partial(max, first.clone())) in names
 
 
 def test_of_a_network_the_weights_count_and_later_training_does_not():

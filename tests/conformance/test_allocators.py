@@ -16,8 +16,10 @@ from mmfl.allocate import (
     Allocator,
     Assignments,
     EqualBounds,
+    ExponentialWeights,
     FedFair,
     Sequential,
+    Tilted,
     Uniform,
     first_fault,
 )
@@ -30,10 +32,14 @@ MEMBERS = [cls() for cls in ALLOCATORS.table.values()] + [
     FedFair(alpha=inf),
     FedFair(alpha=inf, floor=2),
     FedFair(sampling="stratified", floor=1),
+    FedFair(sampling="credit"),
+    Tilted(tilt=1e6, sampling="credit", floor=1),
+    ExponentialWeights(rate=1e6, sampling="credit"),
     Sequential(rounds_each=2),
     Uniform(sampling="stratified"),
     Uniform(floor=3),
 ]
+WEIGHING = (ExponentialWeights, FedFair, Tilted)
 NAMES = {cls.__name__: cls for cls in ALLOCATORS.table.values()}
 
 every = pytest.mark.parametrize("member", MEMBERS, ids=repr)
@@ -132,7 +138,7 @@ def test_state_is_plain_data_that_the_next_round_takes(make_view, member, fields
 
 @every
 @given(fields=views())
-def test_weights_matter_to_fed_fair_alone_and_equal_ones_to_nobody(make_view, member, fields):
+def test_weights_matter_to_some_rules_alone_and_equal_ones_to_nobody(make_view, member, fields):
     view = make_view(**fields)
     odd = dataclasses.replace(view, weights=np.exp(np.arange(len(view.tasks)) - 2.0))
     alike = dataclasses.replace(view, weights=np.full(len(view.tasks), 0.3))
@@ -140,7 +146,7 @@ def test_weights_matter_to_fed_fair_alone_and_equal_ones_to_nobody(make_view, me
         member.allocate(v, None, rng=stream(1, "weights"))[0] for v in (view, alike, odd)
     )
     assert list(plain) == list(same)
-    if not isinstance(member, FedFair):
+    if not isinstance(member, WEIGHING):
         assert list(plain) == list(other)
     else:
         assert first_fault(other, odd) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 
 import numpy as np
@@ -137,6 +138,10 @@ def test_truth_values_are_two_classes():
         ((np.array([["a"]] * 5), Y[:5]), "x_train must be"),
         ((X, None), "y_train must have a row for each example, got array(None"),
         (([[1], [1, 2], [3]], [0, 1, 0]), "the data: x_train cannot be converted to an array: "),
+        (
+            (X, np.arange(20).astype("datetime64[D]")),
+            "targets must be classes or numbers, not dates",
+        ),
         ((X, np.array(["a", None] * 10, object)), "some targets are missing (None or NaN)"),
         ("patients.csv", "name a file with dataset={'kind': 'csv', 'path': ...}"),
         (torch.utils.data.DataLoader(Pairs()), "; pass its dataset"),
@@ -154,6 +159,72 @@ def test_data_is_kept_as_long_as_its_task():
     del held
     gc.collect()
     assert digest[:12] in one_line(DataError, lambda: InMemory(digest).load(None))
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor], ids=["array", "tensor"])
+@pytest.mark.parametrize("form", [dict, lambda parts: tuple(parts.values())], ids=["table", "four"])
+def test_what_a_program_changes_later_does_not_change_the_data(kind, form):
+    given = {name: kind(part) for name, part in WHOLE.items()}
+    held = keep_data(form(given), "the data")
+    for part in given.values():
+        part[:] = 1
+    np.testing.assert_array_equal(held.load(None).x_train, X)
+    assert keep_data(WHOLE, "the data") == held
+
+
+def test_arrays_of_a_program_are_checked_and_copied():
+    own = Arrays(X.astype(float), Y.astype(np.int32), X[:5].copy(), Y[:5].copy(), 4)
+    held = keep_data(own, "the data")
+    own.x_test[:] = 7
+    np.testing.assert_array_equal(held.load(None).x_test, X[:5])
+    assert held.load(None).y_train.dtype == np.int64
+    wrong = dataclasses.replace(own, y_train=Y[:3])
+    assert "must have the same length" in one_line(DataError, lambda: keep_data(wrong, "it"))
+
+
+def test_clients_are_repaired_like_any_other_data():
+    clients = [(X[:9], list("bababbbbb")), (X[9:], list("caaaacccccc"))]
+    test = {"x_test": X[:2], "y_test": ["a", "b"]}
+    found, notes = convert({"clients": clients, **test})
+    assert notes == ["classes are numbered in this order: a, b, c"]
+    assert (found.class_names, found.groups.tolist()) == (("a", "b", "c"), [0] * 9 + [1] * 11)
+    found, notes = convert({"clients": [(X[:9], Y[:9, None]), (X[9:], Y[9:, None])]})
+    assert (found.y_train.shape, len(found.groups)) == ((16,), 16)
+    mixed = {"clients": [(X[:9], Y[:9]), (X[9:], Y[9:] / 2)], **test}
+    assert "all must be class numbers or all real" in one_line(DataError, lambda: convert(mixed))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "names"),
+    [
+        (np.array([True, False] * 10), 2, (False, True)),
+        (np.array([False] * 20), 2, (False, True)),
+        (np.array([True, False] * 10, object), 2, (False, True)),
+        (np.array([2, 10] * 10, object), 2, (2, 10)),
+        (np.array([0, 1] * 10, object), 2, None),
+        (np.array([0.5, 1] * 10, object), None, None),
+    ],
+)
+def test_classes_are_called_what_the_targets_are(labels, classes, names):
+    found, _ = convert(WHOLE | {"y_train": labels, "y_test": labels[:5]})
+    assert (found.classes, found.class_names) == (classes, names)
+
+
+@pytest.mark.parametrize("size", [(3, 6, 7), (1, 6, 7), (1, 5, 6, 7)])
+def test_images_as_torch_has_them_are_recognised(size):
+    x = np.arange(20 * np.prod(size), dtype=np.uint8).reshape(20, *size)
+    found, notes = convert((x, Y, x[:5], Y[:5]))
+    letters = "N x C x H x W" if len(size) == 3 else "N x C x D x H x W"
+    assert notes == [f"its examples are taken as {letters}, as torch has images"]
+    np.testing.assert_array_equal(np.moveaxis(found.x_train, -1, 1), x)
+    assert tuple(found.shape) == size
+
+
+@pytest.mark.parametrize("size", [(6, 7, 3), (6, 7, 1), (1, 7, 3), (3, 3, 3), (2, 6, 7), (6, 7)])
+def test_other_shapes_stay_as_they_are(size):
+    x = np.zeros((20, *size), np.float32)
+    found, notes = convert((x, Y, x[:5], Y[:5]))
+    assert (found.x_train.shape[1:], notes) == (size, [])
 
 
 def test_a_repair_is_a_warning_at_the_line_of_the_program():

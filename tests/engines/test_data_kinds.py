@@ -20,16 +20,16 @@ LABELS = np.arange(ROWS) % 3
 
 
 class Gru(nn.Module):
-    """For series, N x 1 x steps x features."""
+    """For series, N x steps x features."""
 
     def __init__(self, shape, outputs):
         super().__init__()
-        assert shape == (1, 7, 2)
+        assert shape == (7, 2)
         self.gru, self.last = nn.GRU(2, 4, batch_first=True), nn.Linear(4, outputs)
 
     def forward(self, x):
-        assert x.shape[1:] == (1, 7, 2)
-        return self.last(self.gru(x[:, 0])[0][:, -1])
+        assert x.shape[1:] == (7, 2)
+        return self.last(self.gru(x)[0][:, -1])
 
 
 class Embed(nn.Module):
@@ -151,7 +151,7 @@ def test_features_of_a_series_are_scaled_by_themselves(normalize):
     made = mmfl.Experiment(tasks=[task], clients=1, rounds=1, engine="inline")
     list(mmfl.rounds(made))
     last = (x[70:] - mean) / std
-    batch = next(one for one in seen if one.shape == (20, 1, 7, 2))
+    batch = next(one for one in seen if one.shape == (20, 7, 2))
     np.testing.assert_allclose(np.sort(batch.numpy().ravel()), np.sort(last.ravel()), atol=1e-4)
 
 

@@ -101,6 +101,41 @@ def test_losses_metrics_and_partitions_may_be_lambdas():
     assert local.metric == inline.metric
 
 
+@dataclass(frozen=True)
+class Named:
+    """A metric that asks for what the data has besides its arrays."""
+
+    better = "higher"
+    bounds = (0.0, 9.0)
+
+    def on(self, data, loss):
+        known = (data.class_names, data.features, data.group_names)
+        value = sum(map(len, known)) if all(type(one) is tuple for one in known) else 0
+        return lambda outputs, targets: torch.full((len(targets),), float(value))
+
+
+@pytest.mark.filterwarnings("ignore::mmfl.errors.MmflWarning")
+def test_workers_know_what_classes_features_and_groups_are_called():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "ward": list("uv") * 60, "who": list("xyz") * 40})
+    frame["label"] = np.where(frame["a"] > 0, "ill", "well")
+    task = mmfl.Task("a", data=mmfl.from_frame(frame, client="who"), metric=Named())
+    made = mmfl.Experiment(tasks=[task], clients=3, rounds=1, engine={"workers": 1})
+    for engine in ({"workers": 1}, "inline"):
+        ((_, record),) = mmfl.rounds(replace(made, engine=engine))
+        assert record.metric["a"] == 2 + 2 + 3
+
+
+@pytest.mark.filterwarnings("ignore::mmfl.errors.MmflWarning")
+def test_a_function_may_return_a_table_with_the_names_in_it(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "label": np.where(X[:, 0] > 0, "ill", "well")})
+    task = mmfl.Task("a", dataset=lambda: mmfl.from_frame(frame))
+    made = mmfl.Experiment(tasks=[task], clients=3, rounds=1, engine="inline")
+    model = mmfl.run(made, out=tmp_path / "run").model("a")
+    assert set(model.predict(frame)) <= {"ill", "well"}
+
+
 def test_a_stored_run_is_resumed_with_the_same_objects_and_no_others(tmp_path):
     made = experiment(make_network("function"))
     straight = mmfl.run(made, out=tmp_path / "straight")

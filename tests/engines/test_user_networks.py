@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -54,7 +55,7 @@ class Spinning(nn.Module):
 
 def make_network(kind: str) -> nn.Module:
     class Net(nn.Module):
-        """Series are N x 1 x T x F."""
+        """Series are N x T x F."""
 
         def __init__(self):
             super().__init__()
@@ -63,10 +64,14 @@ def make_network(kind: str) -> nn.Module:
             self.masks = {}
 
         def forward(self, x):
-            x = torch.tanh(self.first(x.squeeze(1)))
+            x = torch.tanh(self.first(x))
             if kind == "mask":  # one for each batch size
                 self.masks.setdefault(len(x), torch.rand(len(x), 1, 4) > 0.3)
                 x = x * self.masks[len(x)]
+            if kind == "numpy noise":
+                x = x + 0.1 * torch.as_tensor(np.random.normal(size=x.shape)).float()  # noqa: NPY002
+            if kind == "python noise":
+                x = x * random.uniform(0.5, 1.5)
             if kind == "gru":
                 return self.last(self.middle(x)[0][:, -1])
             if kind == "batch norm":
@@ -110,7 +115,7 @@ def make_network(kind: str) -> nn.Module:
 
 KINDS = (
     *("rotary", "mask", "batch norm", "dropout", "tied", "frozen", "gru", "lazy", "hook"),
-    *("complex", "spectral norm", "attention"),
+    *("complex", "spectral norm", "attention", "numpy noise", "python noise"),
 )
 
 
@@ -163,6 +168,50 @@ def test_running_statistics_are_averaged_and_frozen_weights_stay(made):
     assert "middle.2.weight" not in state.params["tied"]
 
 
+def test_a_run_leaves_the_programs_own_random_numbers_alone():
+    made = experiment(a=lambda: make_network("numpy noise"), b=make_network("python noise"))
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002
+    next(mmfl.rounds(made))
+    drawn = random.random(), np.random.random()  # noqa: NPY002
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002
+    assert drawn == (random.random(), np.random.random())  # noqa: NPY002
+
+
+def test_series_in_memory_reach_an_own_network_as_they_are_and_images_do_not(tmp_path):
+    seen = []
+
+    def build(shape, outputs):
+        seen.append(tuple(shape))
+        return nn.Sequential(nn.Flatten(), nn.Linear(18, outputs))
+
+    wide = tuple(np.repeat(part, 2, -1) if part.ndim == 3 else part for part in DATA)
+    images = tuple((part > 0).astype(np.uint8) if part.ndim == 3 else part for part in DATA)
+    tasks = [
+        mmfl.Task("series", data=DATA, model=build),
+        mmfl.Task("images", data=images, model=build),
+        mmfl.Task("file", dataset=lambda: DATA, model=build),
+        mmfl.Task("cnn", data=wide, model="cnn"),
+    ]
+    made = mmfl.Experiment(tasks=tasks, clients=4, rounds=1, engine="inline")
+    run = mmfl.run(made, out=tmp_path / "run")
+    assert seen == [(6, 3), (1, 6, 3), (1, 6, 3)]
+    assert run.model("series").prepare(DATA[2]).shape == (20, 6, 3)
+    assert run.model("file").prepare(DATA[2]).shape == (20, 1, 6, 3)
+
+
+def test_images_as_torch_has_them_reach_a_network_and_its_copy_as_they_are(tmp_path):
+    x = torch.rand(40, 3, 8, 9, generator=torch.Generator().manual_seed(0))
+    network = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(84, 2))
+    with pytest.warns(mmfl.errors.MmflWarning, match="taken as N x C x H x W"):
+        task = mmfl.Task("a", data=(x, np.arange(40) % 2, x, np.arange(40) % 2), model=network)
+    made = mmfl.Experiment(tasks=[task], clients=4, rounds=1, engine="inline")
+    model = mmfl.run(made, out=tmp_path / "run").model("a")
+    assert torch.equal(model.prepare(x[:5]), x[:5])
+    np.testing.assert_array_equal(model.predict(x), model.predict(x.movedim(1, -1).numpy()))
+
+
 def test_a_hook_of_a_copied_network_refers_to_the_copy(made):
     network = make_network("hook")
     *_, (_, record) = mmfl.rounds(experiment(a=network))
@@ -191,7 +240,7 @@ def test_a_function_that_gives_one_network_twice_is_refused():
 
 class Pair(nn.Linear):
     def forward(self, x):
-        return super().forward(x.mean((1, 2))), x
+        return super().forward(x.mean(1)), x
 
 
 def share_memory():
@@ -240,7 +289,7 @@ def test_layers_that_forward_makes_are_refused_before_training():
         def forward(self, x):
             if not hasattr(self, "layer"):
                 self.layer = nn.Linear(x.shape[-1], 2)
-            return self.layer(x.mean((1, 2))) + self.bias
+            return self.layer(x.mean(1)) + self.bias
 
         def __init__(self):
             super().__init__()

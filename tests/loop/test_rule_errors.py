@@ -204,7 +204,7 @@ def test_an_aggregator_that_returns_something_else_is_one_sentence(small, how, s
 
 
 def test_an_error_that_is_none_of_the_users_stays_as_it_is(small, monkeypatch):
-    ours: dict[str, Any] = {"__name__": "mmfl.allocate.uniform"}
+    ours: dict[str, Any] = {"__name__": "mmfl.allocate.rules.uniform"}
     text = "def allocate(self, view, state, *, rng): return 1 / 0"
     exec(text, ours)
     monkeypatch.setattr(Uniform, "allocate", ours["allocate"])

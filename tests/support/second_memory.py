@@ -90,7 +90,7 @@ def second_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[SecondMemory]:
     """Within this block trainers train on such a device."""
     device = SecondMemory()
     with monkeypatch.context() as patch:
-        patch.setattr("mmfl.train.trainer.Device", lambda name: device)
+        patch.setattr("mmfl.train.trainer.Device", lambda name, **_: device)
         patch.setattr("mmfl.train.modes._no_modes", lambda: True)  # else ours is set aside
         with _Watch(device):
             yield device

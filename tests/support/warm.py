@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mmfl.system import calls
-from mmfl.system.child import _ONE_THREAD, _START
+from mmfl.system.child import _START, ONE_THREAD
 
 __all__ = ["Nursery", "WarmPopen", "children"]
 
@@ -67,7 +67,7 @@ class Nursery:
                 [_PYTHON, "-P", "-c", _TEND, json.dumps(sys.path), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **_ONE_THREAD},
+                env={**os.environ, **ONE_THREAD},
             )
         return cls(ours, process)
 

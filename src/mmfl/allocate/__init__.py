@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from mmfl.allocate.base import Allocator, Assignment, Assignments, View, first_fault
-from mmfl.allocate.equal_bounds import EqualBounds
-from mmfl.allocate.fed_fair import FedFair, allocation_probabilities
-from mmfl.allocate.round_robin import RoundRobin
-from mmfl.allocate.sequential import Sequential
+from mmfl.allocate.rules.equal_bounds import EqualBounds
+from mmfl.allocate.rules.exponential_weights import ExponentialWeights
+from mmfl.allocate.rules.fed_fair import FedFair, allocation_probabilities
+from mmfl.allocate.rules.mfa_round_robin import MfaRoundRobin
+from mmfl.allocate.rules.round_robin import RoundRobin
+from mmfl.allocate.rules.sequential import Sequential
+from mmfl.allocate.rules.tilted import Tilted
+from mmfl.allocate.rules.uniform import Uniform
 from mmfl.allocate.standalone import assign
-from mmfl.allocate.uniform import Uniform
 from mmfl.config import Family
 
 __all__ = [
@@ -20,9 +23,12 @@ __all__ = [
     "Assignment",
     "Assignments",
     "EqualBounds",
+    "ExponentialWeights",
     "FedFair",
+    "MfaRoundRobin",
     "RoundRobin",
     "Sequential",
+    "Tilted",
     "Uniform",
     "View",
     "allocation_probabilities",
@@ -34,9 +40,12 @@ ALLOCATORS = Family(
     name="allocator",
     table={
         "equal_bounds": EqualBounds,
+        "exponential_weights": ExponentialWeights,
         "fed_fair": FedFair,
+        "mfa_round_robin": MfaRoundRobin,
         "round_robin": RoundRobin,
         "sequential": Sequential,
+        "tilted": Tilted,
         "uniform": Uniform,
     },
     needs=("allocate",),

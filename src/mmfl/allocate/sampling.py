@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate.base import Assignments, Bools, Floats, Ints, View
+from mmfl.allocate.credit import serve_credits
 from mmfl.allocate.patterns import Patterns
 from mmfl.allocate.rounding import round_counts
 from mmfl.rng import Stream
 
-__all__ = ["Sampling", "deal", "round_counts", "sample"]
+__all__ = ["Sampling", "SamplingKind", "deal", "round_counts", "sample"]
 
 Columns = npt.NDArray[np.intp]
 
@@ -33,16 +34,24 @@ _BLOCK = 1 << 13
 """How many clients are handled at a time: their numbers stay in the processor's cache."""
 
 
+SamplingKind = Literal["independent", "stratified", "credit"]
+
+
 class Sampling(NamedTuple):
     """How draws are made; see `FedFair`."""
 
-    kind: Literal["independent", "stratified"]
+    kind: SamplingKind
     floor: int
 
 
 def sample(
-    view: View, probabilities: Callable[[Columns], Floats], sampling: Sampling, *, rng: Stream
-) -> Assignments:
+    view: View,
+    probabilities: Callable[[Columns], Floats],
+    sampling: Sampling,
+    state: Any,
+    *,
+    rng: Stream,
+) -> tuple[Assignments, Any]:
     """One task for each active client that may train any.
 
     Args:
@@ -50,11 +59,12 @@ def sample(
         probabilities: From sets of that many tasks each, by their columns (g, c), to each set's
             probabilities (g, c).
         sampling: The kind of draws, and the floor.
+        state: The rule's; None, or a dictionary. Credits are its entry `credit`, by task name.
         rng: The round's stream.
 
     Returns:
-        The assignments by ascending client. The probability of each is that of the draw, before a
-        floor moved anybody.
+        The assignments by ascending client, and the rule's next state. The probability of each
+        assignment is p, whatever the kind of draws, before a floor moved anybody.
     """
     by_name = _by_name(view)
     patterns = Patterns.of(view.eligible, by_name)
@@ -62,6 +72,9 @@ def sample(
     draws = rng.at(view.clients)
     if sampling.kind == "stratified":
         counts = round_counts(p * patterns.sizes[:, None], rng=rng.child("round"))
+        drawn = _cut(counts, patterns, draws)
+    elif sampling.kind == "credit":
+        counts, state = _serve(view, by_name, patterns, p, state)
         drawn = _cut(counts, patterns, draws)
     else:
         drawn = _compare(_running_sums(p), patterns, draws)
@@ -71,7 +84,20 @@ def sample(
         task[resting] = -1
     if sampling.floor:
         task = _raise_to_floor(task, view, by_name, sampling.floor, rng)
-    return _make_assignments(view, patterns, task, chance)
+    return _make_assignments(view, patterns, task, chance), state
+
+
+def _serve(
+    view: View, by_name: Columns, patterns: Patterns, p: Floats, state: Any
+) -> tuple[Ints, Any]:
+    """(G, S) counts by credit, and the rule's state with the credits for the next round."""
+    before = (state or {}).get("credit", {})
+    names = [view.tasks[s] for s in by_name]
+    credit = np.array([before.get(name, 0.0) for name in names])
+    sizes = np.where(patterns.sets.any(axis=1), patterns.sizes, 0)
+    counts, credit = serve_credits(p * sizes[:, None], sizes, credit)
+    after = dict(zip(names, credit.tolist(), strict=True))
+    return counts, {**(state or {}), "credit": {**before, **after}}
 
 
 def deal(view: View, counts: Callable[[Patterns, Columns], Ints], *, rng: Stream) -> Assignments:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate.base import Assignments, View
-from mmfl.allocate.fed_fair import FedFair
+from mmfl.allocate.rules.fed_fair import FedFair
 from mmfl.errors import InputError
 from mmfl.fairness import check_weights
 from mmfl.rng import stream

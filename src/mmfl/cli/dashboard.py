@@ -32,7 +32,8 @@ def dashboard(
         typer.Option(
             envvar="MMFL_DASHBOARD_TOKEN",
             show_envvar=False,
-            help="What a browser must know before it may see anything, with another --host. "
+            help="What a browser must know before it may start, stop or resume runs; with another "
+            "--host, before it may see anything. The default is a new one each time. "
             "$MMFL_DASHBOARD_TOKEN does the same, and no other user can see it.",
         ),
     ] = None,
@@ -47,8 +48,8 @@ def dashboard(
 ) -> None:
     """Show the runs in a folder in the browser, live: http://127.0.0.1:8765.
 
-    Runs are listed, watched while they go on, and compared. Everything is read from the run
-    directories, so it does not matter who started the runs.
+    Runs are listed, watched while they go on, compared, started, stopped and resumed. Everything is
+    read from the run directories, so it does not matter who started the runs.
 
     Only this machine can open the page. With another --host, others can, and need the token.
     Ctrl-C ends the dashboard; runs go on.
@@ -88,6 +89,8 @@ def _announce(folder: Path, access: Access, *, shown: bool, browse: bool) -> Non
     address = f"http://{host}:{access.port}/"
     whole = f"{address}?token={access.token}"
     typer.echo(printable(f"dashboard of {folder}: {whole if shown else address}"))
+    if shown:
+        typer.echo("The token in it lets a browser start, stop and resume runs.")
     typer.echo("Ctrl-C ends the dashboard; runs go on")
     if browse:
         import webbrowser

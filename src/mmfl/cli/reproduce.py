@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mmfl.cli.shared.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
-from mmfl.cli.shared.streams import complain, survive_closed_output
+from mmfl.cli.shared.streams import NEVER_TRAINED, complain, survive_closed_output
 from mmfl.cli.views.missing import run_missing
 from mmfl.errors import InputError, printable
 
@@ -66,8 +66,8 @@ def reproduce(
 
     For each claim you see the paper's number, the result that is stored with mmfl, yours, how far
     the two may differ, and the verdict. The exit code is 1 if one of your results differs from the
-    stored one by more than that, if a run failed, or if a task never trained. The same command
-    resumes after an interruption.
+    stored one by more than that, or if a run failed; otherwise it is 3 if a task never trained. The
+    same command resumes after an interruption.
     """
     from rich.console import Console
 
@@ -99,11 +99,11 @@ def reproduce(
     if json:
         typer.echo(json_.dumps(found))
     problems = [*_find_missed(found), *failed]
-    problems += [f"{name}: {said}" for name, one in found.items() for said in one["broken"]]
-    for sentence in problems:
+    broken = [f"{name}: {said}" for name, one in found.items() for said in one["broken"]]
+    for sentence in (*problems, *broken):
         complain(sentence)
-    if problems:
-        raise typer.Exit(1)
+    if problems or broken:
+        raise typer.Exit(1 if problems else NEVER_TRAINED)
 
 
 def _find_missed(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -10,16 +10,14 @@ It is never stored, so an experiment with such parts cannot be run from its file
 from __future__ import annotations
 
 import base64
-import dataclasses
-import hashlib
 import io
 import re
 import sys
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from types import CodeType, MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
+from mmfl.config.digests import MARKS, compute_digest
 from mmfl.config.messages import problem
 from mmfl.system.sources import add_sources, find_sources
 from mmfl.system.user_code import describe_error, pass_on
@@ -42,9 +40,6 @@ _NAME = re.compile(r"in_memory:\w*-[0-9a-f]{16}")  # "-" is in no import path
 _kept: dict[str, Any] = {}
 """From name to object; those that a worker was sent may also have the name of a script's part."""
 
-_TRACKER = re.compile(rb"\x8c\x20[0-9a-f]{32}")
-"""The random number by which cloudpickle recognises a class."""
-
 
 def keep(thing: Any) -> str:
     """The name under which an object is found in this process from now on.
@@ -52,7 +47,7 @@ def keep(thing: Any) -> str:
     A copy of an ``nn.Module`` is kept: training it afterwards does not change the experiment.
     """
     try:
-        digest = _digest(thing)
+        digest = compute_digest(thing)
     except Exception as error:  # pickling calls the user's code
         pass_on(error)
         remedy = "give a function that builds it" if is_module(thing) else "define it in a module"
@@ -128,37 +123,13 @@ def _name_of(thing: Any) -> str:
     return "function" if name == "<lambda>" else re.sub(r"\W", "", name)
 
 
-def _digest(thing: Any) -> str:
-    """SHA-256 of an object's code and data; not of the file and the lines that it is in."""
-    pickled = _pickle(thing, {CodeType: _reduce_code})
-    return hashlib.sha256(_TRACKER.sub(b"", pickled)).hexdigest()
-
-
-def _pickle(thing: Any, reducers: Mapping[type, Any] = MappingProxyType({})) -> bytes:
+def _pickle(thing: Any) -> bytes:
     """An object and all that only this program has, by value; anything else by its import path."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        dispatch_table: ClassVar[Any] = ChainMap(
-            {**_MARKS, **reducers}, cloudpickle.Pickler.dispatch_table
-        )
+        dispatch_table: ClassVar[Any] = ChainMap(MARKS, cloudpickle.Pickler.dispatch_table)
 
     file = io.BytesIO()
     Pickler(file).dump(thing)
     return file.getvalue()
-
-
-def _reduce_code(code: CodeType) -> tuple[Any, ...]:
-    """What code does, without where it is."""
-    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    return tuple, ((code.co_code, code.co_consts, *names, *counts),)
-
-
-_MARKS: dict[type, Any] = {
-    type(dataclasses.MISSING): lambda _: "MISSING",
-    type(dataclasses.fields(dataclasses.make_dataclass("_", ["x"]))[0]._field_type): (  # type: ignore[attr-defined]
-        lambda mark: mark.name
-    ),
-}
-"""Objects of `dataclasses` that are known by their identity: a copy of them means nothing."""

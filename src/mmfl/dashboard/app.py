@@ -13,10 +13,11 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from mmfl.dashboard.access import Access
+from mmfl.dashboard.acting import ActingPages
 from mmfl.dashboard.guard import Guard
 from mmfl.dashboard.library import Library
 from mmfl.dashboard.live import Hub
@@ -35,6 +36,7 @@ class Dashboard:
     Attributes:
         library: The runs.
         hub: Sends what changes to the pages that are open.
+        acting: What needs the token.
         app: As a server calls it.
     """
 
@@ -42,12 +44,18 @@ class Dashboard:
         self.library = Library(root)
         renderer = Renderer(printable(str(root)))
         self.hub = Hub(self.library, renderer)
-        pages = Pages(self.library, renderer)
+        pages = Pages(self.library, renderer, access)
+        self.acting = acting = ActingPages(self.library, renderer, access)
         routes = [
             Route("/", pages.list),
             Route("/files/{name}", pages.file),
             Route("/runs/{id}", pages.run),
+            Route("/runs/{id}/auction", pages.auction),
+            Route("/runs/{id}/allocation", pages.allocation),
+            Route("/comparisons/{id}", pages.comparison),
             Route("/compare", pages.compare),
+            Route("/what-if", pages.what_if),
+            *acting.routes(),
             Route("/events/{channel:path}", self.hub.stream),
         ]
         inner = Starlette(
@@ -66,12 +74,15 @@ class Dashboard:
             yield
         finally:
             task.cancel()
+            self.acting.processes.close()
 
     def _explain(self, request: Request, error: Exception) -> Response:
         """The page of a mistake."""
         assert isinstance(error, HTTPException)
         title = _TITLES.get(error.status_code, "That does not work")
         text = error.detail if error.status_code != 405 else "This address takes no such request."
+        if request.headers.get("x-part"):  # a script asks, and shows it in its page
+            return PlainTextResponse(text, error.status_code)
         return self._say(title, text, error.status_code)
 
     def _apologise(self, request: Request, error: Exception) -> Response:

@@ -60,6 +60,8 @@ class Guard:
         if request.method == "POST" and request.url.path == "/unlock":
             form = await read_form(request)
             return await self._unlock(form.get("token", ""), "/")
+        if request.url.path == "/unlock":
+            return self._ask("", 200)
         if request.method == "GET" and "token" in request.query_params:
             rest = [(k, v) for k, v in request.query_params.multi_items() if k != "token"]
             query = f"?{urlencode(rest)}" if rest else ""

@@ -165,7 +165,7 @@ def describe_line(snapshot: Snapshot, line: Line, now: float) -> dict[str, Any]:
         "id": key,
         "kind": line.kind,
         "name": name,
-        "href": {"run": f"/runs/{key}", "comparison": f"/compare?id={key}"}.get(
+        "href": {"run": f"/runs/{key}", "comparison": f"/comparisons/{key}"}.get(
             line.kind, f"/compare?id={key}"
         ),
         "seeds": plural(len(line.runs), "seed") if line.kind == "variant" else "",

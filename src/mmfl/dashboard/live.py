@@ -19,11 +19,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from mmfl.dashboard.comparison_page import describe_comparison
 from mmfl.dashboard.history import History
 from mmfl.dashboard.library import Library, Snapshot, make_id
 from mmfl.dashboard.listing import describe_cells, mark_known
 from mmfl.dashboard.rendering import Renderer
-from mmfl.dashboard.run_page import describe_now
+from mmfl.dashboard.run_page import describe_acts, describe_now
 from mmfl.errors import MmflError, MmflWarning
 from mmfl.runs import Overview
 from mmfl.system import calls
@@ -111,9 +112,15 @@ class Hub:
 
     async def _publish(self, changed: set[str]) -> None:
         for channel in list(self._streams):
-            if channel == "list" or channel.partition("/")[2] in changed:
+            key = channel.partition("/")[2]
+            if channel == "list" or key in changed or self._is_part(key, changed):
                 event = await run_in_threadpool(self._make_event, channel, changed)
                 self._deliver(channel, event or _encode("gone", {}))
+
+    def _is_part(self, key: str, changed: set[str]) -> bool:
+        """Whether a run that has changed belongs to the comparison with this id."""
+        snapshot = self._library.snapshot
+        return any(make_id(run.folder, snapshot.root) in changed for run in snapshot.find(key))
 
     def _deliver(self, channel: str, event: bytes) -> None:
         for queue in self._streams.get(channel, ()):
@@ -145,7 +152,17 @@ class Hub:
         if kind == "runs" and key in snapshot.runs:
             with self._making:
                 return self._make_run(channel, snapshot.runs[key])
-        return None
+        return self._make_comparison(snapshot, key) if kind == "comparisons" else None
+
+    def _make_comparison(self, snapshot: Snapshot, key: str) -> bytes | None:
+        """What the page of a comparison shows."""
+        found = describe_comparison(snapshot, key)
+        if found is None:
+            return None
+        content = found.pop("content")
+        names = ("summary", "matrix")
+        parts = {name: self._renderer.part("comparison_parts", name, found) for name in names}
+        return _encode("page", {"parts": parts, "content": content})
 
     def _make_rows(self, snapshot: Snapshot, changed: Collection[str]) -> bytes:
         """The cells of the lines with runs that have changed."""
@@ -171,7 +188,8 @@ class Hub:
         run, content = describe_now(self._library.root, overview, history)
         names = ("summary", "table", "clients", "failures")
         parts = {name: self._renderer.part("run_parts", name, run) for name in names}
-        event = _encode("page", {"parts": parts, "content": content})
+        acts = describe_acts(overview)
+        event = _encode("page", {"parts": parts, "content": content, "acts": acts})
         self._made[channel] = (overview, event, history)
         return event
 

@@ -9,13 +9,17 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from mmfl.dashboard.access import Access
+from mmfl.dashboard.auction_page import describe_auction
+from mmfl.dashboard.comparison_page import describe_comparison
 from mmfl.dashboard.history import History
 from mmfl.dashboard.library import Library, make_id, refuse_outside
 from mmfl.dashboard.listing import ORDERS, Query, list_page, mark_known
 from mmfl.dashboard.rendering import FILES, Renderer, read, version_of
-from mmfl.dashboard.run_page import describe_now, describe_settings, make_chart
+from mmfl.dashboard.run_page import describe_acts, describe_now, describe_settings, make_chart
+from mmfl.dashboard.what_if import HIGHEST, allocate, list_choices, read_alpha, read_rule
 from mmfl.errors import MmflError, plural, printable
 from mmfl.report.document import gather, make_json, render_body
 from mmfl.runs import Overview, place_of
@@ -32,9 +36,10 @@ _KEPT = 8
 class Pages:
     """What is shown, from a library of runs."""
 
-    def __init__(self, library: Library, renderer: Renderer) -> None:
+    def __init__(self, library: Library, renderer: Renderer, access: Access) -> None:
         self.library = library
         self.renderer = renderer
+        self._access = access
         self._compared: OrderedDict[object, dict[str, Any]] = OrderedDict()
         self._comparing = threading.Lock()
 
@@ -77,11 +82,13 @@ class Pages:
             "run",
             here="runs",
             id=make_id(overview.folder, root),
-            name=printable(str(overview.folder.relative_to(root))).replace("/", " / "),
+            name=self._name(overview),
             path=printable(str(overview.folder)),
             comparison=self._find_comparison(overview),
             auction=history.auction,
             run=run,
+            acts=describe_acts(overview),
+            **self._describe_token(request),
             charts={
                 "tasks": make_chart(content, ", ".join(kinds).capitalize(), "", lines, wide=True),
                 "overall": make_chart(content, "Of all tasks", "higher is better", both),
@@ -90,6 +97,100 @@ class Pages:
             json=make_json(content),
         )
         return HTMLResponse(page)
+
+    def comparison(self, request: Request) -> Response:
+        """A comparison."""
+        key = request.path_params["id"]
+        found = describe_comparison(self.library.snapshot, key)
+        if found is None:
+            raise HTTPException(404, "This comparison does not exist, or it has been removed.")
+        content = found.pop("content")
+        lines = {one["name"]: f"variants.{v}" for v, one in enumerate(found["variants"])}
+        note = "mean over the seeds that have got so far; bands: lowest and highest"
+        page = self.renderer.page(
+            "comparison",
+            here="runs",
+            id=key,
+            comparison=found,
+            drawn=make_chart(content, "Worst task", note, lines, wide=True),
+            json=make_json(content),
+        )
+        return HTMLResponse(page)
+
+    def auction(self, request: Request) -> Response:
+        """The auction of a run."""
+        run = self.find_run(request)
+        found = None
+        try:
+            refuse_outside(self.library.root, run.folder)
+            found = describe_auction(run.folder)
+        except MmflError as error:
+            raise HTTPException(400, f"This auction cannot be shown: {error}.") from None
+        if found is None:
+            raise HTTPException(404, "This run had no auction.")
+        budget = read_rule(run.folder)["budget"]
+        page = self.renderer.page(
+            "auction",
+            here="runs",
+            id=request.path_params["id"],
+            name=self._name(run),
+            auction=found,
+            budget=budget,
+            **self._describe_token(request),
+        )
+        return HTMLResponse(page)
+
+    def what_if(self, request: Request) -> Response:
+        """What another alpha would do to a run."""
+        snapshot = self.library.snapshot
+        choices = list_choices(snapshot)
+        wanted = request.query_params.get("run", "")
+        run = snapshot.runs.get(wanted) or (choices[0] if choices and not wanted else None)
+        if wanted and run is None:
+            raise HTTPException(404, "This run does not exist, or it has been removed.")
+        values: dict[str, Any] = {"rows": [], "problem": "", "rule": {}, "alpha": 3.0}
+        if run is not None:
+            values |= self._allocate(run, request.query_params.get("alpha", ""))
+        page = self.renderer.page(
+            "what_if",
+            here="what-if",
+            choices=[(make_id(r.folder, snapshot.root), self._name(r)) for r in choices[:500]],
+            id="" if run is None else make_id(run.folder, snapshot.root),
+            highest=HIGHEST,
+            **values,
+            **self._describe_token(request),
+        )
+        return HTMLResponse(page)
+
+    def allocation(self, request: Request) -> Response:
+        """The same as JSON, for the slider."""
+        found = self._allocate(self.find_run(request), request.query_params.get("alpha", ""))
+        return JSONResponse({"rows": found["rows"], "alpha": found["alpha"]})
+
+    def _allocate(self, run: Overview, alpha: str) -> dict[str, Any]:
+        """The allocation vector for a run's difficulties, with an alpha and with its own."""
+        rule = read_rule(run.folder)
+        chosen = read_alpha(alpha, rule["alpha"] or 3.0)
+        found: dict[str, Any] = {"rule": rule, "alpha": chosen, "rows": [], "problem": ""}
+        history = History(run.folder)
+        try:
+            refuse_outside(self.library.root, run.folder)
+            history.read()
+            found["rows"] = allocate(history, rule["weights"], chosen)
+            if rule["alpha"] is not None:
+                own = allocate(history, rule["weights"], rule["alpha"])
+                for row, before in zip(found["rows"], own, strict=True):
+                    row["own"], row["own_percent"] = before["share"], before["percent"]
+        except MmflError as error:
+            found["problem"] = str(error)
+        return found | {"rounds": history.rounds, "planned": run.planned}
+
+    def _describe_token(self, request: Request) -> dict[str, bool]:
+        """Whether this browser may act."""
+        return {"unlocked": self._access.is_known(request.cookies)}
+
+    def _name(self, run: Overview) -> str:
+        return printable(str(run.folder.relative_to(self.library.root))).replace("/", " / ")
 
     def compare(self, request: Request) -> Response:
         """A report on the chosen runs."""

@@ -18,6 +18,7 @@ from mmfl.fairness import variance
 from mmfl.report import number
 from mmfl.report.document import (
     bin_rounds,
+    describe_clients,
     describe_value,
     draw_lines,
     draw_shares,
@@ -25,9 +26,19 @@ from mmfl.report.document import (
     round_off,
     show,
 )
-from mmfl.runs import Overview
+from mmfl.runs import Overview, place_of
 
-__all__ = ["describe_now", "describe_settings", "make_chart"]
+__all__ = ["describe_acts", "describe_now", "describe_settings", "make_chart"]
+
+
+def describe_acts(overview: Overview) -> dict[str, bool]:
+    """What can be done with a run now."""
+    alone = place_of(overview.folder) is None
+    return {
+        "stop": alone and overview.state == "running",
+        "resume": overview.state in ("stopped", "interrupted", "failed"),
+        "again": overview.state != "damaged",
+    }
 
 
 def make_content(history: History) -> dict[str, Any]:
@@ -65,7 +76,8 @@ def make_chart(
         wide: Whether it takes a row of the page.
     """
     rounds = content["rounds"]
-    drawn = [{"mean": _find(content, path)} for path in lines.values()]
+    values = [_find(content, path) for path in lines.values()]
+    drawn = [one if isinstance(one, Mapping) else {"mean": one} for one in values]
     picture = draw_lines(rounds or [0], drawn if rounds else [], title, wide=wide)
     return {
         "title": title,
@@ -225,7 +237,12 @@ def describe_settings(folder: Path) -> dict[str, Any]:
     keys = ("name", "dataset", "model", "partition")
     return {
         "parts": [
-            (title, describe_value(table[key])) for key, title in _PARTS.items() if key in table
+            (
+                title,
+                describe_clients(table[key]) if key == "clients" else describe_value(table[key]),
+            )
+            for key, title in _PARTS.items()
+            if key in table
         ],
         "tasks": [
             {key: describe_value(task.get(key, "")) for key in keys}

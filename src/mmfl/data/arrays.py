@@ -18,10 +18,11 @@ from mmfl.errors import DataError, did_you_mean
 from mmfl.exchange import Shape
 from mmfl.system.user_code import pass_on
 
-__all__ = ["PARTS", "Arrays", "Examples", "content_hash"]
+__all__ = ["PARTS", "Arrays", "Examples", "content_hash", "join_clients"]
 
 Ints = npt.NDArray[np.int64]
 PARTS = ("x_train", "y_train", "x_test", "y_test")
+_KEYS = (*PARTS, "classes", "groups", "group_names", "features")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class Arrays:
             the same name are the same client in every task.
         class_names: What the classes are called; None = nothing.
         features: The columns of the table that the examples are the rows of; None = not known.
+        series: Whether a user's own network gets examples of N x T x F as they are. Other models
+            take them as images of one channel, or as series anyway.
     """
 
     x_train: npt.NDArray[Any]
@@ -52,15 +55,24 @@ class Arrays:
     group_names: tuple[str, ...] | None = None
     class_names: ClassNames | None = None
     features: tuple[Feature, ...] | None = None
+    series: bool = False
 
     @property
     def shape(self) -> Shape:
-        """An example's shape as a model sees it: (features,) or (channels, height, width).
+        """An example's shape as a built-in model sees it: (features,), (channels, height, width).
 
         Whole numbers, such as tokens, are seen as they are.
         """
+        return self._shape_of(series=False)
+
+    @property
+    def own_shape(self) -> Shape:
+        """An example's shape as a user's own network sees it."""
+        return self._shape_of(series=self.series)
+
+    def _shape_of(self, *, series: bool) -> Shape:
         sizes = self.x_train.shape[1:]
-        if len(sizes) > 1 and self.x_train.dtype != np.int64:
+        if len(sizes) > 1 and self.x_train.dtype != np.int64 and not series:
             sizes = (1, *sizes) if len(sizes) == 2 else (sizes[-1], *sizes[:-1])
         places = () if self.classes is None else self.y_train.shape[1:]
         return Shape(sizes, vocabulary=self.vocabulary, places=places)
@@ -79,6 +91,13 @@ class Arrays:
         if self.classes is not None:
             return self.classes
         return int(np.prod(self.y_train.shape[1:]))
+
+    def to_parts(self) -> dict[str, Any]:
+        """The named parts that `check` makes an equal data set of."""
+        parts = {name: getattr(self, name) for name in _KEYS}
+        if self.class_names is not None:
+            parts["classes"] = self.class_names
+        return {name: value for name, value in parts.items() if value is not None}
 
     def read_only(self) -> Arrays:
         """The same data set with read-only arrays."""
@@ -104,11 +123,10 @@ class Arrays:
                 name for each, or a name and the values that became columns). Instead of x_train and
                 y_train, `clients`: a list of one pair (x, y) per client.
         """
-        parts = _join_clients(where, parts)
-        known = (*PARTS, "classes", "groups", "group_names", "features")
+        parts = join_clients(where, parts)
         for name in parts:
-            if name not in known:
-                hint = did_you_mean(str(name), (*known, "clients"))
+            if name not in _KEYS:
+                hint = did_you_mean(str(name), (*_KEYS, "clients"))
                 raise DataError(f"{where} has an unknown key {name!r}; {hint}")
         for name in PARTS:
             if name not in parts:
@@ -205,7 +223,7 @@ def content_hash(arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
-def _join_clients(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
+def join_clients(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
     """Per-client pairs as one array with groups."""
     parts = dict(parts)
     if "clients" not in parts:
@@ -235,6 +253,11 @@ def _join_clients(where: str, parts: Mapping[str, Any]) -> dict[str, Any]:
             raise DataError(
                 f"{where}: the examples of client {k} are {xs[k].dtype}, those of client {full[0]} "
                 f"are {xs[full[0]].dtype}; all must be bytes, real or whole numbers"
+            )
+        if (ys[k].dtype.kind == "f") != (ys[full[0]].dtype.kind == "f"):
+            raise DataError(
+                f"{where}: the targets of client {k} are {ys[k].dtype}, those of client {full[0]} "
+                f"are {ys[full[0]].dtype}; all must be class numbers or all real numbers"
             )
     parts["x_train"] = np.concatenate([xs[k] for k in full])
     parts["y_train"] = np.concatenate([ys[k] for k in full])

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mmfl.config import short
-from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.arrays import PARTS, Arrays, join_clients
 from mmfl.data.hugging_face import is_hugging_face, read_hugging_face
 from mmfl.data.tables import Advice, Encoder, Roles, read_frame
+from mmfl.data.targets import repair_targets
 from mmfl.errors import DataError, text_of
 from mmfl.rng import stream
 from mmfl.system.user_code import describe_error, pass_on, warn_user
@@ -36,6 +37,9 @@ _ADVICE = Advice(
     targets='set targets = "classes" or targets = "numbers"',
 )
 
+_CHANNELS = 4
+"""The most channels that images have: red, green, blue, and transparency."""
+
 HELD_OUT = 0.2
 """Share of the examples that are set aside for the test split if none is given."""
 
@@ -50,9 +54,9 @@ def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
         where: What the data is called in messages.
     """
     if isinstance(value, Arrays):
-        return value, []
+        return Arrays.check(where, value.to_parts()), []
     notes: list[str] = []
-    parts = _name_parts(value, where, notes)
+    parts = join_clients(where, _name_parts(value, where, notes))
     parts = {
         name: _as_array(part, f"{where}: {name}") if name in PARTS else part
         for name, part in parts.items()
@@ -60,8 +64,8 @@ def to_arrays(value: Any, where: str) -> tuple[Arrays, list[str]]:
     for name, part in parts.items():
         if name in PARTS and part.ndim == 0:
             raise DataError(f"{where}: {name} must have a row for each example, got {short(part)}")
-    if "clients" not in parts:
-        parts = _repair_targets(parts, where, notes)
+    parts = repair_targets(parts, where, notes)
+    parts = _put_channels_last(parts, where, notes)
     if "x_test" not in parts and "y_test" not in parts and {"x_train", "y_train"} <= parts.keys():
         parts = _hold_out(parts, where, notes)
     return Arrays.check(where, parts), notes
@@ -205,49 +209,40 @@ def _as_array(value: Any, where: str) -> Anything:
         if hasattr(value, "detach") and hasattr(value, "cpu"):
             value = value.detach().cpu()
         found = np.asarray(value)
-        if found.dtype.kind == "O" and found.ndim > 1:  # of a table whose columns differ
-            found = found.astype(np.float64)
+        if found.dtype.kind == "O" and found.ndim:
+            found = _narrow(found)
     except BaseException as error:
         pass_on(error)
         raise DataError(f"{where} cannot be converted to an array: {text_of(error)}") from error
     return found
 
 
-def _repair_targets(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
-    """Targets as class numbers from 0 without holes, or as they are if they are real numbers."""
-    names = [name for name in ("y_train", "y_test") if name in parts]
-    targets = [np.asarray(parts[name]) for name in names]
-    if not targets or any(one.dtype.kind == "f" for one in targets):
+def _narrow(found: Anything) -> Anything:
+    """An array of objects as one of numbers, if that is what they are."""
+    if found.ndim > 1:  # of a table whose columns differ
+        return found.astype(np.float64)
+    types = set(map(type, found.tolist()))
+    if types <= {bool} or types <= {int}:
+        return np.array(found.tolist())
+    return found.astype(np.float64) if types <= {int, float} else found
+
+
+def _put_channels_last(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    """Images and volumes as `Arrays` has them, if they are as torch has them.
+
+    The first dimension of such examples is 1 or 3, and the last one is too large for channels. An
+    image that is 1 or 3 pixels high and has so many channels is not to be expected.
+    """
+    names = [name for name in ("x_train", "x_test") if name in parts]
+    sizes = {parts[name].shape[1:] for name in names}
+    if len(sizes) != 1:
         return parts
-    if any(one.ndim == 2 and one.shape[1] == 1 for one in targets):
-        notes.append("targets of shape (N, 1) are taken as (N,)")
-        targets = [one.reshape(len(one)) for one in targets]
-    if "classes" in parts or any(one.ndim != 1 or one.dtype.kind == "b" for one in targets):
-        return parts | dict(zip(names, targets, strict=True))
-    if any(one.dtype.kind == "O" and any(v is None or v != v for v in one) for one in targets):  # noqa: PLR0124
-        raise DataError(
-            f"{where}: some targets are missing (None or NaN); leave out these examples"
-        )
-    found = np.unique(np.concatenate([one.astype(str) if one.dtype.kind in "OSU" else one
-                                      for one in targets]))  # fmt: skip
-    if len(found) == 1:
-        notes.append(f"every example has the same label, {found[0]}, so there is nothing to learn")
-    if found.dtype.kind in "iu" and found.min() == 0 and found.max() == len(found) - 1:
-        return parts | dict(zip(names, targets, strict=True))
-    if len(found) > 1 and found.dtype.kind == "U":
-        notes.append(f"classes are numbered in this order: {_list(found)}")
-    elif len(found) > 1 and found.dtype.kind in "iu":
-        notes.append(f"the labels {_list(found)} are renumbered 0 to {len(found) - 1}")
-    targets = [
-        np.searchsorted(found, one.astype(str) if one.dtype.kind in "OSU" else one)
-        for one in targets
-    ]
-    return parts | dict(zip(names, targets, strict=True)) | {"classes": found.tolist()}
-
-
-def _list(values: Anything) -> str:
-    few = [str(value) for value in values[:6]]
-    return ", ".join(few) if len(values) <= 6 else f"{', '.join(few)}, ... {values[-1]}"
+    (size,) = sizes
+    if len(size) not in (3, 4) or size[0] not in (1, 3) or size[-1] <= _CHANNELS:
+        return parts
+    letters = " x ".join("NCHW" if len(size) == 3 else "NCDHW")
+    notes.append(f"its examples are taken as {letters}, as torch has images")
+    return parts | {name: np.moveaxis(parts[name], 1, -1) for name in names}
 
 
 def _hold_out(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:

@@ -221,8 +221,7 @@ class FromFunction:
         found = self.function()
         where = f"data set {self.function.name!r}"
         if isinstance(found, Arrays):
-            own = {name: getattr(found, name) for name in _READ}
-            found = {name: value for name, value in own.items() if value is not None}
+            found = found.to_parts()
         elif isinstance(found, Sequence) and len(found) == len(PARTS):
             found = dict(zip(PARTS, found, strict=True))
         if not isinstance(found, Mapping):

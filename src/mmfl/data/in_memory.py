@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+import numpy.typing as npt
+
 from mmfl.config import Text, component
-from mmfl.data.arrays import Arrays, content_hash
+from mmfl.data.arrays import PARTS, Arrays, content_hash
 from mmfl.data.conversion import to_arrays
 from mmfl.errors import DataError
 from mmfl.system.user_code import warn_user
@@ -62,9 +67,37 @@ def keep_data(value: Any, where: str) -> InMemory:
     arrays, notes = to_arrays(value, where)
     for note in notes:
         warn_user(f"{where}: {note}")
+    arrays = _own_memory(arrays, value)
+    real = arrays.x_train.dtype.kind == "f"
+    arrays = replace(arrays, series=real and arrays.x_train.ndim == 3)
     digest = _hash(arrays)
     arrays = _kept.setdefault(digest, arrays)
     return InMemory(digest)
+
+
+def _own_memory(arrays: Arrays, value: Any) -> Arrays:
+    """The data in memory that the program cannot change any more: its hash stays true."""
+    if isinstance(value, Arrays):
+        given = [getattr(value, name) for name in PARTS]
+    elif isinstance(value, Mapping | tuple | list):
+        given = [*value.values()] if isinstance(value, Mapping) else [*value]
+    else:
+        return arrays  # a table or a data set was read into new memory
+    shared = [_as_view(one) for one in given]
+    parts = {name: getattr(arrays, name) for name in PARTS}
+    copies = {
+        name: part.copy()
+        for name, part in parts.items()
+        if any(one is not None and np.may_share_memory(part, one) for one in shared)
+    }
+    return replace(arrays, **copies)
+
+
+def _as_view(value: Any) -> npt.NDArray[Any] | None:
+    """An array, or a tensor as an array of the same memory; None of anything else."""
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        value = value.detach().cpu()
+    return np.asarray(value) if hasattr(value, "__array__") else None
 
 
 def _hash(arrays: Arrays) -> str:

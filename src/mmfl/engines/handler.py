@@ -32,8 +32,8 @@ import numpy.typing as npt
 
 from mmfl.aggregate import ChunkSum, check_update
 from mmfl.config import unpack
-from mmfl.data import Arrays
 from mmfl.engines.evaluations import pack_evaluations
+from mmfl.engines.setup import restore_arrays
 from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import DONE, Address, ClientFailure, ClientUpdate, Flat, Job, LocalWork, Params
 from mmfl.experiment import Experiment, has_own_code, refuse_edited_code
@@ -118,11 +118,7 @@ class Handler:
             self._trainer = None
             gc.collect()  # modules often have reference cycles
         mapped = self._memory.attach_data(data)
-        tasks = {}
-        for task, parts in arrays.items():
-            classes, names = parts.pop("classes"), parts.pop("group_names")
-            found: dict[str, Any] = {part: mapped[key] for part, key in parts.items()}
-            tasks[task] = Arrays(**found, classes=classes, group_names=names and tuple(names))
+        tasks = {task: restore_arrays(names, mapped) for task, names in arrays.items()}
         self._runs_own_code |= has_own_code(experiment)  # before any of it is imported
         unpack(objects)
         resolved = Experiment.from_dict(experiment, allow_imports=True)

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from mmfl.config import dump, find_paths, pack
-from mmfl.data import Arrays
+from mmfl.data import Arrays, Feature
 from mmfl.experiment import hash_own_code
 from mmfl.system.child import Message
 
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment
 
-__all__ = ["name_arrays", "write_setup"]
+__all__ = ["name_arrays", "restore_arrays", "write_setup"]
 
 _OURS = (
     *("aggregator", "allocator", "checkpoints", "engine", "faults", "local"),
     *("quarantine", "recruitment", "score"),
 )
 """What is decided in this process alone: workers are not told, so it may be a script's own."""
+
+_NAMES = ("classes", "group_names", "class_names", "features", "series")
+"""What workers are told about data besides its arrays: a user's part may ask for it."""
 
 
 def write_setup(experiment: Experiment) -> Message:
@@ -38,13 +41,34 @@ def name_arrays(
     distinct: dict[str, npt.NDArray[Any]] = {}
     names: dict[str, dict[str, Any]] = {}
     for task, data in arrays.items():
-        names[task] = {"classes": data.classes, "group_names": data.group_names}
+        names[task] = {name: getattr(data, name) for name in _NAMES}
         for part in ("x_train", "y_train", "x_test", "y_test", "groups"):
             array = getattr(data, part)
             if array is not None:
                 names[task][part] = key = f"{id(data)}/{part}"
                 distinct[key] = array
     return distinct, names
+
+
+def restore_arrays(names: Mapping[str, Any], mapped: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    """A task's data, in a worker.
+
+    Args:
+        names: Of its arrays, and its other fields.
+        mapped: All arrays by name.
+    """
+    arrays: Any = {part: mapped[key] for part, key in names.items() if part not in _NAMES}
+    groups, classes, features = (names[k] for k in ("group_names", "class_names", "features"))
+    if features is not None:
+        features = tuple(Feature(name, values and tuple(values)) for name, values in features)
+    return Arrays(
+        **arrays,
+        classes=names["classes"],
+        group_names=groups and tuple(groups),
+        class_names=classes and tuple(classes),
+        features=features,
+        series=names["series"],
+    )
 
 
 def _plain(experiment: Experiment) -> Message:

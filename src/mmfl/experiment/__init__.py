@@ -2,20 +2,27 @@
 
 from mmfl.experiment.availability import Availability
 from mmfl.experiment.checkpoints import Checkpoints
-from mmfl.experiment.description import ModelDescription
+from mmfl.experiment.description import ModelDescription, find_model_shape
 from mmfl.experiment.engines import (
     ENGINES,
     Engine,
     EngineConfig,
+    Flower,
     Ids,
     Inline,
     Local,
+    Ray,
     guard_engine,
     open_engine,
     use_engine,
 )
 from mmfl.experiment.experiment import Experiment, check_experiment
-from mmfl.experiment.federation import Federation, SimulatedFederation, simulate
+from mmfl.experiment.federation import (
+    Federation,
+    SimulatedFederation,
+    hold_shards,
+    simulate,
+)
 from mmfl.experiment.footprint import ModelSize, job_needs, model_needs, turn_needs, worker_needs
 from mmfl.experiment.identity import describe_change, differences
 from mmfl.experiment.inputs import find_inputs
@@ -51,6 +58,7 @@ __all__ = [
     "Evaluate",
     "Experiment",
     "Federation",
+    "Flower",
     "Ids",
     "Inline",
     "Inverse",
@@ -60,6 +68,7 @@ __all__ = [
     "LocalTraining",
     "ModelDescription",
     "ModelSize",
+    "Ray",
     "RecruitmentSettings",
     "Schedule",
     "SimulatedFederation",
@@ -68,10 +77,12 @@ __all__ = [
     "describe_change",
     "differences",
     "find_inputs",
+    "find_model_shape",
     "find_own_code",
     "guard_engine",
     "has_own_code",
     "hash_own_code",
+    "hold_shards",
     "job_needs",
     "model_needs",
     "open_engine",

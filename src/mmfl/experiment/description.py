@@ -19,6 +19,7 @@ from mmfl.config import dump
 from mmfl.data import Arrays, ClassNames, Feature
 from mmfl.errors import DataError, MmflError, StoreError
 from mmfl.exchange import Shape
+from mmfl.models import MODELS
 from mmfl.objectives import BinaryCrossEntropy
 from mmfl.system.user_code import Guard, add_prefix
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from mmfl.experiment.experiment import Experiment
     from mmfl.experiment.parts import Task
 
-__all__ = ["ModelDescription", "Scaling", "describe_model", "find_scaling"]
+__all__ = ["ModelDescription", "Scaling", "describe_model", "find_model_shape", "find_scaling"]
 
 FORMAT = 1
 
@@ -81,6 +82,11 @@ class ModelDescription:
     def model_shape(self) -> Shape:
         """The shape that the network is built with."""
         return Shape(self.shape, vocabulary=self.vocabulary, places=self.places)
+
+    @property
+    def series(self) -> bool:
+        """Whether the network gets examples of N x T x F as they are."""
+        return len(self.example) == 2 and self.shape == self.example
 
     @property
     def scaling(self) -> Scaling:
@@ -156,6 +162,11 @@ class ModelDescription:
             raise ValueError
 
 
+def find_model_shape(task: Task, data: Arrays) -> Shape:
+    """The shape of an example as a task's network sees it: a user's own may get series."""
+    return data.shape if MODELS.kind_of(task.model) in MODELS.table else data.own_shape
+
+
 def find_scaling(task: Task, data: Arrays) -> Scaling:
     """How a task's examples are scaled; a user's own rule may raise anything."""
     try:
@@ -177,7 +188,7 @@ def describe_model(
         scaling: That of `find_scaling`.
     """
     mean, std = (None, None) if scaling is None else (tuple(p.ravel().tolist()) for p in scaling)
-    shape = data.shape
+    shape = find_model_shape(task, data)
     answers: Answers = "numbers"
     if data.classes is not None:
         answers = "classes"

@@ -5,6 +5,7 @@ Allocation, checks, aggregation and the store stay above it. `ENGINES` is the fa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import PlainValidator, Strict, WithJsonSchema
 
-from mmfl.config import WRITE_IF_SET, Family, Positive, component, short
+from mmfl.config import (
+    WRITE_IF_SET,
+    Count,
+    Family,
+    Positive,
+    component,
+    short,
+)
+from mmfl.errors import InputError
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -36,9 +45,11 @@ __all__ = [
     "ENGINES",
     "Engine",
     "EngineConfig",
+    "Flower",
     "Ids",
     "Inline",
     "Local",
+    "Ray",
     "guard_engine",
     "open_engine",
     "use_engine",
@@ -184,6 +195,72 @@ class Local:
         return open_local(experiment, data_dir, workers, self.timeout)
 
 
+def _address(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(_ADDRESS, value):
+        return value
+    rule = 'must be "auto", or a host and a port such as "10.0.0.1:6379"'
+    client = isinstance(value, str) and value.startswith("ray://")
+    hint = "; run mmfl on a machine of the cluster" if client else ""
+    raise ValueError(f"{rule}, got {short(value)}{hint}")
+
+
+_ADDRESS = r"(auto|[^\s/:\[\]]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5})"
+
+Address = Annotated[
+    str, PlainValidator(_address), WithJsonSchema({"type": "string", "pattern": f"^{_ADDRESS}$"})
+]
+
+
+def _gpus(value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and (0 <= value <= 1 or (1 < value < 2**31 and value == int(value))):
+        return float(value)
+    raise ValueError(f"must be between 0 and 1, or a whole number, got {short(value)}")
+
+
+Gpus = Annotated[
+    float,
+    PlainValidator(_gpus),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+            ]
+        }
+    ),
+]
+
+
+@component
+class Ray:
+    """Worker processes on the machines of a Ray cluster, or on a Ray of its own on this machine.
+
+    Attributes:
+        address: The cluster's, such as "10.0.0.1:6379", or "auto" for the one that this machine is
+            a part of. By default the Ray that the program has started, else one that listens on
+            127.0.0.1 only and ends with the engine.
+        workers: How many, or "auto": as many as there is room for on all machines.
+        num_cpus: The CPUs that Ray sets aside for a worker; it computes on one. A Ray of its own
+            asks for none.
+        num_gpus: The GPUs for a worker, such as 0.25 if four share one. By default none, or one if
+            `device` is a GPU.
+        timeout: As in `local`.
+    """
+
+    address: Address | None = None
+    workers: Workers = "auto"
+    num_cpus: Positive = 1.0
+    num_gpus: Gpus | None = None
+    timeout: Positive | None = None
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
+        """Connect to Ray, load the data, start the workers."""
+        from mmfl.engines import open_ray
+
+        return open_ray(experiment, data_dir, self)
+
+
 @component
 class Inline:
     """No worker processes.
@@ -202,8 +279,38 @@ class Inline:
         return InlineEngine(experiment, data_dir, raise_errors=self.raise_errors)
 
 
+@component
+class Flower:
+    """Real clients, each behind a node of a Flower federation.
+
+    This engine works within a Flower ServerApp: `mmfl flower up` starts everything on this machine,
+    `flwr run` uses a federation that exists.
+
+    Attributes:
+        nodes: How many clients must have a node before round one; by default all.
+        patience: Seconds to wait for them.
+        timeout: Wall-clock seconds after which a turn or an evaluation without an answer fails.
+        max_examples: No client counts with more examples of a task, whatever it claims.
+    """
+
+    nodes: Count | None = None
+    patience: Positive = 300.0
+    timeout: Positive = 600.0
+    max_examples: Count = 1_000_000
+
+    def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:
+        """Refuse: only a ServerApp has a Grid to open it with."""
+        raise InputError(
+            'the engine "flower" works within a Flower ServerApp; start one with "mmfl flower up", '
+            'or with "flwr run" (docs/how-to/run-a-real-federation.md)'
+        )
+
+
 ENGINES = Family(
-    name="engine", table={"inline": Inline, "local": Local}, needs=("open",), default="local"
+    name="engine",
+    table={"flower": Flower, "inline": Inline, "local": Local, "ray": Ray},
+    needs=("open",),
+    default="local",
 )
 
 

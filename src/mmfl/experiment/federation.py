@@ -25,7 +25,7 @@ from mmfl.system.user_code import Guard, add_prefix, guard_part
 if TYPE_CHECKING:
     from mmfl.experiment import Experiment, Task
 
-__all__ = ["PIECE", "Federation", "SimulatedFederation", "simulate"]
+__all__ = ["PIECE", "Federation", "SimulatedFederation", "hold_shards", "simulate"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -205,6 +205,27 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
         parts[task.name] = _TaskRows(pool, shards, order[:kept], test)
     count, batch_size = experiment.clients.count, experiment.evaluate.batch_size
     return SimulatedFederation(range(count), parts, batch_size, sums, names)
+
+
+def hold_shards(
+    experiment: Experiment, arrays: Mapping[str, Arrays], shards: Mapping[str, Shards]
+) -> SimulatedFederation:
+    """The federation as one of its clients sees it, which has data of its own.
+
+    Args:
+        experiment: Its clients and tasks.
+        arrays: From task to the client's data.
+        shards: From task to which rows of it are the client's.
+    """
+    nothing, parts, sums = np.empty(0, np.int64), {}, {}
+    for task in experiment.tasks:
+        rows = np.arange(len(arrays[task.name].y_train))
+        parts[task.name] = _TaskRows(rows, shards[task.name], nothing, nothing)
+        shape = _find_sums_shape(task, arrays[task.name])
+        if shape is not None:
+            sums[task.name] = shape
+    count, batch_size = experiment.clients.count, experiment.evaluate.batch_size
+    return SimulatedFederation(range(count), parts, batch_size, sums)
 
 
 def _find_sums_shape(task: Task, data: Arrays) -> tuple[int, ...] | None:

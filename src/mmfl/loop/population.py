@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -88,6 +88,15 @@ class Population:
             experiment.quarantine,
             experiment.score_clients,
         )
+
+    def follow(self, federation: Federation) -> Population:
+        """The population after clients have come or gone; an auction is not held again."""
+        recruited, places = self.recruited, federation.able()
+        if recruited is not None:
+            recruited = recruited.follow(federation)
+            places = np.flatnonzero(recruited.able.any(axis=1))
+        count = len(federation.clients) if places is None else len(places)
+        return replace(self, federation=federation, places=places, count=count, recruited=recruited)
 
     def _rate(self, t: int) -> float | Floats:
         """The share of clients that are active in round t, or each client's own rate."""

@@ -7,7 +7,7 @@ available for the task in a round with probability x, or always with x of the lo
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +49,11 @@ class RecruitedClients:
     able: Bools
     left_out: tuple[str, ...]
 
+    def follow(self, federation: Federation) -> RecruitedClients:
+        """The same outcome after clients have come or gone: who won, and is there."""
+        holds = federation.sizes(ids_of(federation.clients)) > 0
+        return replace(self, able=(self.outcome.participation > 0) & holds)
+
     def available(self, t: int, places: Ints, ids: Ints) -> Bools:
         """(n, S) who may train what in round t."""
         may = self.able[places]
@@ -79,6 +84,9 @@ def recruit(
     if settings is None:
         return None
     bids = settings.collect_bids(federation.tasks, federation.clients, seed)
+    told = getattr(federation, "bids", None)  # by clients themselves; NaN where they do not say
+    if told is not None:
+        bids = Bids(np.where(np.isnan(told), bids.values, told), bids.clients, bids.tasks)
     holds = federation.sizes(ids_of(federation.clients)) > 0
     entry = np.where(holds, bids.values, np.inf).min(axis=0, initial=np.inf)
     kept = list(range(len(bids.tasks)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmfl.experiment import guard_engine, use_engine
 from mmfl.loop.aggregation import Aggregation
@@ -60,8 +60,19 @@ class Setup:
         with hold(self.engine, alone=_NESTED), guard_engine(self.engine):
             if self.engine.federation is not self.federation:  # it served another one since
                 self.engine.prepare(self.experiment)
-                self.federation = self.engine.federation
+            follow: Any = getattr(self.engine, "follow_clients", None)
+            if follow is not None:
+                follow()
+                self._follow(self.engine.federation)
+            self.federation = self.engine.federation
             yield self.engine
+
+    def _follow(self, federation: Federation) -> None:
+        """Go on with the clients that are there now."""
+        if federation is not self.population.federation:
+            self.population = population = self.population.follow(federation)
+            self.allocation = dataclasses.replace(self.allocation, population=population)
+            self.scoring = dataclasses.replace(self.scoring, population=population)
 
     def first_state(self) -> State:
         """The state before round one: Algorithm 1, line 1."""

@@ -9,7 +9,7 @@ from mmfl.runs.auction import (
 )
 from mmfl.runs.catalog import Catalog, Place, find_runs, order_variants, place_of
 from mmfl.runs.database import DATABASE
-from mmfl.runs.directory.lock import is_owned
+from mmfl.runs.directory.lock import find_owner, is_owned
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names, slugify
 from mmfl.runs.environment import (
@@ -23,7 +23,14 @@ from mmfl.runs.environment import (
 )
 from mmfl.runs.events import Event, read_events
 from mmfl.runs.failures import TaskTurns, turns_by_task
-from mmfl.runs.listing import Line, count_runs, count_states, format_age, list_lines
+from mmfl.runs.listing import (
+    Line,
+    count_runs,
+    count_states,
+    format_age,
+    list_lines,
+    list_variants,
+)
 from mmfl.runs.models import load_model
 from mmfl.runs.overview import STATES, Overview, is_run, read_overview
 from mmfl.runs.profiling import Profile, profile, timed_rounds
@@ -65,6 +72,7 @@ __all__ = [
     "find_changed_code",
     "find_damage",
     "find_mixed_setups",
+    "find_owner",
     "find_runs",
     "format_age",
     "inexact",
@@ -73,6 +81,7 @@ __all__ = [
     "is_run",
     "is_unsigned",
     "list_lines",
+    "list_variants",
     "load_model",
     "made_with",
     "no_nan",

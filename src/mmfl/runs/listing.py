@@ -15,7 +15,7 @@ from mmfl.errors import plural
 from mmfl.runs.catalog import order_variants, place_of
 from mmfl.runs.overview import STATES, Overview
 
-__all__ = ["Line", "count_runs", "count_states", "format_age", "list_lines"]
+__all__ = ["Line", "count_runs", "count_states", "format_age", "list_lines", "list_variants"]
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,17 @@ def list_lines(folder: Path, runs: Sequence[Overview], *, every: bool = False) -
 
 def _compared(where: Path, runs: Sequence[Overview], folder: Path) -> Iterator[Line]:
     """A line for a comparison, and one for each of its variants."""
+    yield Line("comparison", where, _name(where, folder), runs)
+    yield from list_variants(where, runs)
+
+
+def list_variants(comparison: Path, runs: Sequence[Overview]) -> Iterator[Line]:
+    """A line for each variant of a comparison, in the comparison's order."""
     by_variant: dict[str, list[Overview]] = {}
     for run in runs:
         by_variant.setdefault(run.folder.parent.name, []).append(run)
-    yield Line("comparison", where, _name(where, folder), runs)
-    for slug, name in order_variants(where, by_variant).items():
-        yield Line("variant", where / slug, name, by_variant[slug])
+    for slug, name in order_variants(comparison, by_variant).items():
+        yield Line("variant", comparison / slug, name, by_variant[slug])
 
 
 def _name(path: Path, folder: Path) -> str:

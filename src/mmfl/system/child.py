@@ -32,7 +32,7 @@ from mmfl.system import calls
 from mmfl.system.standard_streams import open_standard_files
 from mmfl.system.starter import start_process
 
-__all__ = ["Child", "Message", "end", "temporary_file"]
+__all__ = ["ONE_THREAD", "Child", "Message", "end", "temporary_file"]
 
 Message = dict[str, Any]
 
@@ -44,7 +44,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 """What ``-m`` does, with this process's path: PYTHONPATH can hold no folder with a colon."""
 
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 _OFTEN = 0.05
@@ -103,7 +103,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**environment, **os.environ, **_ONE_THREAD},
+                env={**environment, **os.environ, **ONE_THREAD},
                 process_group=0,
             )
             watcher = _watch(process, ours)

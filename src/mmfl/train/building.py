@@ -40,7 +40,7 @@ def build_network(model: Model, shape: Shape, outputs: int, rng: Stream) -> nn.M
 
 def make_network(model: Model, shape: Shape, outputs: int, rng: Stream) -> nn.Module:
     """See `build_network`; the network may be one that is in use."""
-    with seed_torch(rng):
+    with seed_torch(rng, own_code=True):
         module = model.build(shape, outputs)
         if any(map(is_lazy, chain(module.parameters(), module.buffers()))):
             kind = torch.float32 if shape.vocabulary is None else torch.int64

@@ -31,7 +31,16 @@ SMALL = 1 << 23
 
 
 class Inputs:
-    """The examples of one task as its model sees them."""
+    """The examples of one task as its model sees them.
+
+    Args:
+        data: The task's data.
+        normalize: How examples are scaled.
+        augment: How training images are changed at random.
+        channels_last: Whether the network supports images that lie channels last.
+        series: Whether it gets examples of N x T x F as they are, not as images.
+        device: Where it is.
+    """
 
     def __init__(
         self,
@@ -40,6 +49,7 @@ class Inputs:
         augment: Augment,
         *,
         channels_last: bool = True,
+        series: bool = False,
         device: Device = CPU,
     ) -> None:
         if augment and data.x_train.ndim not in (3, 4):
@@ -51,6 +61,7 @@ class Inputs:
         self._data = data
         self._augment = augment
         self._channels_last = channels_last and device.home
+        self._plain_sizes = 3 if series else 2
         self._put = device.put
         self._home = device.home
         self._scaling: tuple[Tensor, Tensor] | None = None
@@ -141,7 +152,7 @@ class Inputs:
 
     def _seen(self, x: Tensor) -> Tensor:
         """Scaled rows as a model sees them: images N x C x H x W, volumes N x C x D x H x W."""
-        if x.ndim <= 2 or x.dtype == torch.int64:
+        if x.ndim <= self._plain_sizes or x.dtype == torch.int64:
             return x
         volumes = x.ndim == 5
         x = (x.unsqueeze(3) if x.ndim == 3 else x).movedim(-1, 1)

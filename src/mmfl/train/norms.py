@@ -31,7 +31,7 @@ def find_least_batch(module: nn.Module, one: Callable[[], Tensor]) -> int:
         return 1
     module.train()
     try:
-        with torch.no_grad(), seed_torch(stream(0, "try")):
+        with torch.no_grad(), seed_torch(stream(0, "try"), own_code=True):
             module(one())
     except BaseException as error:  # it will be reported when the network is trained
         pass_on(error)

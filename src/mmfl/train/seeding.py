@@ -1,16 +1,19 @@
 """Torch's own generator and settings: set for one piece of work, and put back afterwards.
 
 They belong to the whole process, so one lock covers them: runs in several threads take turns, and
-each gets the bits that it gets alone.
+each gets the bits that it gets alone. The same is true of Python's and NumPy's own generators,
+which only a user's code draws from.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
+import numpy as np
 import torch
 
 from mmfl.rng import Stream
@@ -72,12 +75,15 @@ def settle_torch(*, gpu: bool = False) -> None:
 
 
 @contextmanager
-def seed_torch(rng: Stream, others: Sequence[torch.Generator] = ()) -> Iterator[None]:
+def seed_torch(
+    rng: Stream, others: Sequence[torch.Generator] = (), *, own_code: bool = False
+) -> Iterator[None]:
     """Torch's own generator is set from an address (dropout, first weights).
 
     Args:
         rng: The address.
         others: Generators of a GPU, which are set from it, too.
+        own_code: Whether a user's code runs, which may draw from Python's and NumPy's generators.
     """
     process = os.getpid()
     with _LOCK:
@@ -87,11 +93,25 @@ def seed_torch(rng: Stream, others: Sequence[torch.Generator] = ()) -> Iterator[
             seed = rng.torch_seed()
             for generator in generators:
                 generator.manual_seed(seed)
-            yield
+            with _seed_others(seed) if own_code else _NOTHING:
+                yield
         finally:
             end_fork(process)
             for generator, state in zip(generators, before, strict=True):
                 generator.set_state(state)
+
+
+@contextmanager
+def _seed_others(seed: int) -> Iterator[None]:
+    """Python's and NumPy's own generators are set, and put back."""
+    before, before_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(before_numpy)  # noqa: NPY002
 
 
 def end_fork(process: int) -> None:

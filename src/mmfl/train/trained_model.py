@@ -160,12 +160,15 @@ class TrainedModel(nn.Module):
         y = np.broadcast_to(np.zeros((), kind), (len(rows), *about.target))  # means nothing
         data = Arrays(rows, y, rows, y, about.classes)
         last = supports_channels_last(self.network)
-        return Inputs(data, _Known(about), Augment(), channels_last=last)
+        known = _Known(about)
+        return Inputs(data, known, Augment(), channels_last=last, series=about.series)
 
     def _read(self, x: Any) -> Anything:
         """Examples as an array of the shape and the type that the training data had."""
         about = self.description
         rows = _as_array(x, about)
+        if rows.ndim > 3 and (*rows.shape[2:], rows.shape[1]) == about.example != rows.shape[1:]:
+            rows = np.moveaxis(rows, 1, -1)  # N x C x H x W, as the data was given
         if rows.shape[1:] != about.example or not rows.ndim:
             hint = "; for a single example, pass x[None]" if rows.shape == about.example else ""
             raise InputError(

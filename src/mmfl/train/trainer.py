@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mmfl.config import dump
 from mmfl.data import Arrays
 from mmfl.errors import EngineError, MmflError
 from mmfl.exchange import (
@@ -24,10 +25,20 @@ from mmfl.exchange import (
     EvaluationFailure,
     Flat,
     Job,
+    Layout,
     Params,
     Split,
 )
-from mmfl.experiment import Experiment, KernelName, ModelSize, SimulatedFederation, Task, simulate
+from mmfl.experiment import (
+    Experiment,
+    KernelName,
+    ModelSize,
+    SimulatedFederation,
+    Task,
+    find_model_shape,
+    has_own_code,
+    simulate,
+)
 from mmfl.models import MODELS
 from mmfl.objectives import OwnMetric, check_values, find_misfit, find_sums_shape
 from mmfl.optimizers import Optimizer
@@ -105,20 +116,21 @@ class Trainer:
         experiment: Experiment,
         arrays: Mapping[str, Arrays],
         *,
+        federation: SimulatedFederation | None = None,
         settled: bool = False,
         raise_errors: bool = False,
     ) -> Trainer:
-        """A trainer for an experiment, which is resolved."""
+        """A trainer for an experiment, which is resolved; by default for its own federation."""
         return cls(
             experiment.tasks,
             arrays,
-            simulate(experiment, arrays),
+            simulate(experiment, arrays) if federation is None else federation,
             kernels={task.name: experiment.kernel_of(task) for task in experiment.tasks},
             optimizers={t.name: experiment.training(t.name).optimizer for t in experiment.tasks},
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
-            device=Device(experiment.device),
+            device=Device(experiment.device, own_code=has_own_code(dump(experiment))),
             settled=settled,
             raise_errors=raise_errors,
         )
@@ -137,6 +149,10 @@ class Trainer:
             setup.resident.set(first)
             try_out(setup, self._precision, self._batch_size)
         return Params(setup.resident.layout, first)
+
+    def layout(self, task: str) -> Layout:
+        """The names and shapes of a task's weights."""
+        return self._setup(task).resident.layout
 
     def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
         """The shape of a batch of these training examples, as the model sees it."""
@@ -266,16 +282,22 @@ class Trainer:
         if misfit is not None:
             raise EngineError(f"task {name!r}: {misfit}")
         assert task.metric is not None  # the experiment is resolved
+        shape = find_model_shape(task, data)
         with guard_task(name, "its model cannot be built", task.model):
             with isolate_torch():
                 rng = stream(self._seed, "initial", name)
-                module = build_network(task.model, data.shape, data.outputs, rng)
+                module = build_network(task.model, shape, data.outputs, rng)
             last = supports_channels_last(module)
             resident = Resident(module, self.device)
         try:
             with guard_part("normalization", task.normalize):
                 inputs = Inputs(
-                    data, task.normalize, task.augment, channels_last=last, device=self.device
+                    data,
+                    task.normalize,
+                    task.augment,
+                    channels_last=last,
+                    series=shape != data.shape,
+                    device=self.device,
                 )
             with guard_part("metric", task.metric):
                 metric = task.metric.on(data, task.loss)

@@ -111,12 +111,12 @@ def prepare_imports(imports: bool, config: Path) -> bool:
 
 
 def find_modules(config: Path) -> None:
-    """Let imports find modules in this folder and next to the experiment.
+    """Let imports find modules next to the experiment and, if they are not there, in this folder.
 
     The experiment of a run directory also finds them where that run did: environment.json says so.
     """
     folder = config.resolve().parent
-    sys.path[:0] = [os.getcwd(), str(folder)]
+    sys.path[:0] = [str(folder), os.getcwd()]
     sys.path += [
         path for path in _read_import_folders(folder / "environment.json") if path not in sys.path
     ]

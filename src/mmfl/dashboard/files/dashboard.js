@@ -31,7 +31,8 @@
     }
   }
 
-  function showPage({ parts, content }) {
+  function showPage({ parts, content, acts }) {
+    for (const form of document.querySelectorAll("form[data-for]")) form.hidden = !acts[form.dataset.for];
     for (const [id, html] of Object.entries(parts)) {
       const part = document.getElementById(id);
       if (part && !part.contains(document.activeElement)) part.innerHTML = html;
@@ -53,6 +54,65 @@
     count();
   }
 
+  function follow(slider) {
+    const field = document.getElementById(slider.dataset.with);
+    slider.addEventListener("input", () => {
+      field.value = slider.value;
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    field.addEventListener("input", () => { slider.value = field.value; });
+  }
+
+  function showAllocation(form) {
+    const field = document.getElementById("alpha");
+    const bars = document.querySelector("[data-rows]");
+    let latest = 0;
+    form.addEventListener("submit", (event) => event.preventDefault());
+    field.addEventListener("input", async () => {
+      document.querySelectorAll('[data-copy="alpha"]').forEach((one) => { one.value = field.value; });
+      const mine = ++latest;
+      if (!field.checkValidity()) return;
+      const answer = await fetch(`${form.dataset.allocation}?alpha=${encodeURIComponent(field.value)}`);
+      if (!answer.ok || mine !== latest) return;
+      const { rows } = await answer.json();
+      bars.querySelectorAll("[data-bar]").forEach((bar, place) => bar.setAttribute("width", rows[place].share));
+      bars.querySelectorAll("[data-percent]").forEach((one, place) => { one.textContent = rows[place].percent; });
+    });
+  }
+
+  function ask(form) {
+    const result = document.getElementById(form.dataset.result);
+    const button = form.querySelector("button");
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      button.disabled = true;
+      result.setAttribute("aria-busy", "true");
+      if (form.dataset.busy) result.textContent = form.dataset.busy;
+      try {
+        const answer = await fetch(form.action, {
+          method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Part": "1" },
+        });
+        const text = await answer.text();
+        if (answer.ok) result.innerHTML = text;
+        else fail(result, answer.headers.get("content-type").startsWith("text/plain") ? text : "That did not work.");
+      } catch {
+        fail(result, "No connection to the dashboard. Try again.");
+      }
+      button.disabled = false;
+      result.removeAttribute("aria-busy");
+    });
+  }
+
+  function fail(place, text) {
+    const said = document.createElement("p");
+    said.className = "notice bad";
+    said.textContent = text;
+    place.replaceChildren(said);
+  }
+
+  document.querySelectorAll("input[data-with]").forEach(follow);
+  document.querySelectorAll("form[data-allocation]").forEach(showAllocation);
+  document.querySelectorAll("form.ask").forEach(ask);
   if (body.dataset.stream) listen(body.dataset.stream);
   document.querySelectorAll("form.choice").forEach(watchChoice);
 })();

@@ -28,6 +28,7 @@ __all__ = ["Connection", "connect", "import_ray"]
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # elsewhere, too: nodes are on 127.0.0.1
+    "RAY_worker_niceness": "0",  # Ray would have everything else on this machine go first
 }
 
 _LONGEST = 24
@@ -91,14 +92,14 @@ def import_ray() -> Any:
     return ray
 
 
-def connect(address: str | None, *, gpus: int = 0, memory: int | None = None) -> Connection:
+def connect(address: str | None, *, gpus: int | None = 0, memory: int | None = None) -> Connection:
     """Connect to Ray.
 
     Args:
         address: A cluster's, such as "10.0.0.1:6379", or "auto" for the one on this machine; by
             default the one that the program is connected to already, else a Ray of our own.
-        gpus: How many GPUs our own may use.
-        memory: Bytes of its object store.
+        gpus: How many GPUs our own may use; None: those that Ray finds.
+        memory: Bytes of its object store; by default as many as Ray thinks best.
     """
     global _shared  # noqa: PLW0603
     ray = import_ray()
@@ -124,7 +125,7 @@ def _check_same(current: str | None, wanted: str | None) -> None:
         )
 
 
-def _start(ray: Any, address: str | None, gpus: int, memory: int | None) -> _Shared:
+def _start(ray: Any, address: str | None, gpus: int | None, memory: int | None) -> _Shared:
     options: dict[str, Any] = {
         "address": "local" if address is None else address,
         "log_to_driver": False,

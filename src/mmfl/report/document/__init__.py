@@ -13,13 +13,13 @@ from mmfl.report.document.markdown import render_markdown
 from mmfl.report.document.numbers import show
 from mmfl.report.document.pdf import BROWSERS, find_browser, render_pdf
 from mmfl.report.document.series import bin_rounds, jain_by_round, pick_rounds, round_off
-from mmfl.report.document.settings import describe_experiment, describe_value
+from mmfl.report.document.settings import describe_clients, describe_value
 
 __all__ = [
     "BROWSERS",
     "Content",
     "bin_rounds",
-    "describe_experiment",
+    "describe_clients",
     "describe_value",
     "draw_bars",
     "draw_lines",

@@ -13,6 +13,7 @@ from mmfl.runs import made_with, sessions
 
 __all__ = [
     "count_clients",
+    "describe_clients",
     "describe_environment",
     "describe_experiment",
     "describe_runs",
@@ -71,7 +72,7 @@ def describe_experiment(runs: Mapping[str, Mapping[int, StoredRun]]) -> dict[str
     varied = _find_varied(firsts)
     return {
         "tasks": [_describe_task(task) for task in _list(first.get("tasks"))],
-        "clients": _describe_clients(first.get("clients")),
+        "clients": describe_clients(first.get("clients")),
         "rounds": sorted({run.overview.planned for by in runs.values() for run in by.values()}),
         "parts": {
             title: describe_value(first[key])
@@ -82,7 +83,7 @@ def describe_experiment(runs: Mapping[str, Mapping[int, StoredRun]]) -> dict[str
     }
 
 
-def _describe_clients(clients: Any) -> str:
+def describe_clients(clients: Any) -> str:
     """How many there are, how many of them are active, and whatever else is set."""
     if not isinstance(clients, Mapping):
         return describe_value(clients)

@@ -40,7 +40,7 @@ from mmfl.runs.directory.names import make_absolute
 from mmfl.system import calls
 from mmfl.system.files import list_folder, read_file, remove_file
 
-__all__ = ["BEAT", "LEASE", "PATIENCE", "Lease", "is_owned"]
+__all__ = ["BEAT", "LEASE", "PATIENCE", "Lease", "find_owner", "is_owned"]
 
 BEAT = 2.0
 """Seconds between two beats."""
@@ -272,6 +272,27 @@ def is_owned(folder: Path) -> bool:
     with suppress(OSError):
         return abs(calls.now() - calls.status(found.path).st_mtime) < PATIENCE
     return False
+
+
+def find_owner(folder: Path) -> int | None:
+    """The ID of the process on this machine that owns a folder; None if that is not certain.
+
+    Anybody may have written the lease, so the process that it names must have the folder open.
+    Needs /proc.
+    """
+    found = _newest(folder) if is_owned(folder) else None
+    if found is None or found.released or not found.record or found.record.get("boot") != _boot():
+        return None
+    pid = found.record.get("pid")
+    if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 1:
+        return None
+    with suppress(OSError):
+        here = calls.status(folder)
+        for path in list_folder(Path(f"/proc/{pid}/fd")):
+            with suppress(OSError):
+                if os.path.samestat(calls.status(path), here):
+                    return pid
+    return None
 
 
 def _open_folder(folder: Path) -> int:

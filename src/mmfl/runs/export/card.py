@@ -178,7 +178,7 @@ def _write_preparation(about: ModelDescription) -> str | None:
     lines = ["x = torch.as_tensor(x).float()"]
     if about.mean is not None:
         lines.append('x = (x - torch.tensor(about["mean"])) / torch.tensor(about["std"])')
-    if sizes == 2:
+    if sizes == 2 and not about.series:
         lines.append("x = x.unsqueeze(1)")
     elif sizes == 3:
         lines.append("x = x.permute(0, 3, 1, 2).contiguous()")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mmfl.allocate.base import Assignments, View
+from mmfl.allocate.rotation import assign_in_turn
 from mmfl.config import component
 from mmfl.rng import Stream
 
@@ -28,13 +27,4 @@ class RoundRobin:
         """The client at place i of K, in round t, is at task (floor(i S / K) + t - 1) mod S."""
         S = len(view.tasks)
         task = (view.positions * S // max(view.population, 1) + view.round - 1) % S
-        waiting = np.flatnonzero(~view.eligible[np.arange(len(task)), task])
-        if not len(waiting):
-            return Assignments(view.clients, task, np.ones(len(task))), state
-        for _ in range(S - 1):
-            task[waiting] = ahead = (task[waiting] + 1) % S
-            waiting = waiting[~view.eligible[waiting, ahead]]
-        given = np.ones(len(task), dtype=bool)
-        given[waiting] = False
-        rows = np.flatnonzero(given)
-        return Assignments(view.clients[rows], task[rows], np.ones(len(rows))), state
+        return assign_in_turn(view, task), state

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mmfl.allocate.base import Assignments, Floats, View
-from mmfl.allocate.sampling import Sampling, sample
+from mmfl.allocate.sampling import Sampling, SamplingKind, sample
 from mmfl.config import Natural, component
 from mmfl.rng import Stream
 
@@ -22,11 +22,11 @@ class Uniform:
     Weights of tasks are ignored; `fed_fair` with alpha = 1 draws in proportion to them.
 
     Attributes:
-        sampling: "independent" or "stratified", as in `FedFair`.
+        sampling: "independent", "stratified" or "credit", as in `FedFair`.
         floor: Minimum number of clients for each task, as long as there are enough clients.
     """
 
-    sampling: Literal["independent", "stratified"] = "independent"
+    sampling: SamplingKind = "independent"
     floor: Natural = 0
 
     def allocate(self, view: View, state: Any, *, rng: Stream) -> tuple[Assignments, Any]:
@@ -35,4 +35,4 @@ class Uniform:
         def p(tasks: npt.NDArray[np.intp]) -> Floats:
             return np.full(tasks.shape, 1 / tasks.shape[1])
 
-        return sample(view, p, Sampling(self.sampling, self.floor), rng=rng), state
+        return sample(view, p, Sampling(self.sampling, self.floor), state, rng=rng)

@@ -6,14 +6,15 @@ Concurrent Training of Multiple Models in Federated Learning", Algorithm 1, line
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, Strict
 
 from mmfl.allocate.base import Assignments, Floats, View
-from mmfl.allocate.sampling import Sampling, sample
+from mmfl.allocate.odds import normalize_log_odds
+from mmfl.allocate.sampling import Sampling, SamplingKind, sample
 from mmfl.config import Natural, component
 from mmfl.errors import InputError
 from mmfl.fairness import check_weights
@@ -63,10 +64,7 @@ def refuse_bad(f: Floats) -> None:
 
 
 def _each(f: Floats, alpha: float, weights: Floats | None) -> Floats:
-    """The vectors p of several vectors f, one per row; the same bits as one at a time.
-
-    Equal weights give the bits of no weights.
-    """
+    """The vectors p of several vectors f, one per row; the same bits as one at a time."""
     worst = f.max(axis=1, keepdims=True)
     if alpha == 1:
         log = np.zeros_like(f)
@@ -76,13 +74,7 @@ def _each(f: Floats, alpha: float, weights: Floats | None) -> Floats:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             log = (alpha - 1) * (np.log(f) - np.log(worst))
     log[worst[:, 0] == 0] = 0.0
-    if weights is not None:  # in logarithms, too: neither tiny nor huge ones lose their proportions
-        w = np.log(weights)
-        log += w - w.max(axis=1, keepdims=True)
-        log -= log.max(axis=1, keepdims=True)
-    odds = np.exp(log)
-    p: Floats = odds / odds.sum(axis=1, keepdims=True)
-    return p
+    return normalize_log_odds(log, weights)
 
 
 @component
@@ -94,13 +86,14 @@ class FedFair:
     Attributes:
         alpha: The paper's alpha in [1, inf]: 1 is uniform (or in proportion to the weights), inf
             sends every client to the worst task.
-        sampling: "independent" (the paper: one draw per client) or "stratified" (each task's number
-            of clients within one of its expectation; each client's probabilities unchanged).
+        sampling: "independent" (the paper: one draw per client), "stratified" (each task's number
+            of clients within one of its expectation; each client's probabilities unchanged) or
+            "credit" (the same, but the fractions are carried over to the next round, not drawn).
         floor: Minimum number of clients for each task, as long as there are enough clients.
     """
 
     alpha: Annotated[float, Strict(), Field(ge=1)] = 3.0
-    sampling: Literal["independent", "stratified"] = "independent"
+    sampling: SamplingKind = "independent"
     floor: Natural = 0
 
     def probabilities(
@@ -118,4 +111,4 @@ class FedFair:
             f[np.isnan(f).any(axis=1)] = 1.0
             return _each(f, self.alpha, view.weights[tasks])
 
-        return sample(view, p, Sampling(self.sampling, self.floor), rng=rng), state
+        return sample(view, p, Sampling(self.sampling, self.floor), state, rng=rng)

@@ -40,11 +40,11 @@ import numpy.typing as npt
 from pydantic import Field, Strict
 
 from mmfl.allocate.base import Assignments, Floats, Ints, View
-from mmfl.allocate.fed_fair import refuse_bad
 from mmfl.allocate.min_max import min_max_counts
 from mmfl.allocate.patterns import Patterns
+from mmfl.allocate.rules.fed_fair import refuse_bad
+from mmfl.allocate.rules.uniform import Uniform
 from mmfl.allocate.sampling import deal
-from mmfl.allocate.uniform import Uniform
 from mmfl.config import Count, Flag, component
 from mmfl.rng import Stream
 

@@ -1,0 +1,27 @@
+"""From logarithms of odds to probabilities, one set of tasks per row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mmfl.allocate.base import Floats
+
+__all__ = ["normalize_log_odds"]
+
+
+def normalize_log_odds(log: Floats, weights: Floats | None = None) -> Floats:
+    """(g, c) rows p_s ~ w_s exp(log_s) that sum to 1; the same bits as one row at a time.
+
+    Equal weights give the bits of no weights.
+
+    Args:
+        log: (g, c) logarithms with a maximum of 0 in each row, unless there are weights; changed.
+        weights: (g, c) w_s > 0.
+    """
+    if weights is not None:  # in logarithms, too: neither tiny nor huge ones lose their proportions
+        w = np.log(weights)
+        log += w - w.max(axis=1, keepdims=True)
+        log -= log.max(axis=1, keepdims=True)
+    odds = np.exp(log)
+    p: Floats = odds / odds.sum(axis=1, keepdims=True)
+    return p
