@@ -69,13 +69,13 @@ def test_a_name_must_mean_one_rule(folder: Path) -> None:
     text = FILE.replace('allocator = "uniform"', 'allocator = "round_robin"')
     (folder / "suite.toml").write_text(text)
     said = one_line(InputError, lambda: load_suite(folder).add_rule("uniform"))
-    assert said == "--rule uniform: the suite has another rule 'uniform'"
+    assert said == "rule: the suite has another rule 'uniform' than uniform"
 
 
 @pytest.mark.parametrize("text", ["", "a,b"])
 def test_a_rule_that_is_none_is_one_sentence(folder: Path, text: str) -> None:
     suite = load_suite(folder)
-    assert "--rule takes" in one_line(InputError, lambda: suite.add_rule(text))
+    assert "rule takes" in one_line(InputError, lambda: suite.add_rule(text))
 
 
 @pytest.mark.parametrize(

@@ -144,8 +144,9 @@ def test_runs_of_a_setting_that_was_changed_are_refused(benchmark, suite):
     [
         (("--rules", "unifrom"), "did you mean 'uniform'"),
         (("--settings", "plan"), "did you mean 'plain'"),
-        (("--scale", "tiny"), "no scale 'tiny'"),
+        (("--scale", "tiny"), "--scale: there is no 'tiny'"),
         (("--seeds", "x"), "--seeds takes"),
+        (("--rule", "a,b"), "--rule takes module:Name"),
         (("--rule", "nowhere:Rule"), "nowhere"),
         (("--rule", "fed_fare"), "did you mean 'fed_fair'"),
     ],

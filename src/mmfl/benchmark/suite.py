@@ -76,7 +76,7 @@ class Suite:
         for assignment in sets:
             apply_set(table, assignment)
         if self.rules.get(name, table) != table:
-            raise InputError(f"--rule {text}: the suite has another rule {name!r}")
+            raise InputError(f"rule: the suite has another rule {name!r} than {text}")
         rules = {**self.rules, name: table}
         known = (self.folder, self.baseline, rules, self.settings, self.scales, self.full_data)
         return Suite(*known, own=self.own | {name}), name
@@ -88,14 +88,14 @@ class Suite:
         for name in chosen:
             if name not in known:
                 raise InputError(
-                    f"--{what}: there is no {what[:-1]} {name!r}; {did_you_mean(name, known)}"
+                    f"{what}: there is no {what[:-1]} {name!r}; {did_you_mean(name, known)}"
                 )
         return tuple(dict.fromkeys(chosen))
 
     def experiments(self, setting: str, rules: Iterable[str], scale: str) -> dict[str, Experiment]:
         """The experiments of a setting, by rule; their seed is 0."""
         if scale not in self.scales:
-            raise InputError(f"there is no scale {scale!r}; {did_you_mean(scale, self.scales)}")
+            raise InputError(f"scale: there is no {scale!r}; {did_you_mean(scale, self.scales)}")
         base = merge(self.settings[setting], self.scales[scale])
         found = {}
         for name in rules:
@@ -114,7 +114,7 @@ def _read_rule(text: str) -> dict[str, tuple[str, ...]]:
         found = {}
     if len(found) != 1:
         raise InputError(
-            "--rule takes module:Name, or a table such as {kind='fed_fair',alpha=5}, got "
+            "rule takes module:Name, or a table such as {kind='fed_fair',alpha=5}, got "
             f"{short(text)}"
         )
     return found
@@ -126,7 +126,7 @@ def find_suite() -> Path:
     for folder in (here.parents[3] / "experiments" / "benchmark", here.parent / "suite"):
         if is_file(folder / "suite.toml"):
             return folder
-    raise InputError("the benchmark's settings are not installed; name their folder with --suite")
+    raise InputError("the benchmark's settings are not installed; name their folder")
 
 
 def load_suite(folder: Path) -> Suite:

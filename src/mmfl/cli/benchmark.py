@@ -19,7 +19,7 @@ from mmfl.cli.shared.options import (
     name_options_of,
     stop_on_signals,
 )
-from mmfl.cli.shared.streams import complain, survive_closed_output
+from mmfl.cli.shared.streams import NEVER_TRAINED, complain, survive_closed_output
 from mmfl.cli.views.missing import run_missing
 from mmfl.errors import InputError, printable
 
@@ -84,26 +84,26 @@ def benchmark(
 
     You see every rule in every setting, ranks over all settings with their uncertainty, and a
     picture. Your numbers are compared with those that are stored with the suite. The exit code is 1
-    if one of them differs by more than the tolerance, or if a run failed. The same command resumes
-    after an interruption.
+    if one of them differs by more than the tolerance, or if a run failed; otherwise it is 3 if all
+    turns of a task failed. The same command resumes after an interruption.
     """
     from rich.console import Console
 
     from mmfl.benchmark import Benchmark, find_suite, load_suite
     from mmfl.comparison import read_jobs, read_seeds
 
-    with name_options_of("jobs", "seeds"):
-        wanted, numbers = read_jobs(jobs), read_seeds(seeds)
     home = find_suite() if suite is None else suite
     known = load_suite(home)
-    chosen = known.select("rules", rules)
-    for text in rule or ():
-        find_modules(home / "suite.toml")
-        known, name = known.add_rule(text)
-        chosen = tuple(dict.fromkeys([*chosen, name]))
-    part = known.select("settings", settings)
-    todo = Benchmark(known, scale, chosen, part, numbers, out, data_dir)
-    todo.check()
+    with name_options_of("jobs", "rule", "rules", "scale", "seeds", "settings"):
+        wanted, numbers = read_jobs(jobs), read_seeds(seeds)
+        chosen = known.select("rules", rules)
+        for text in rule or ():
+            find_modules(home / "suite.toml")
+            known, name = known.add_rule(text)
+            chosen = tuple(dict.fromkeys([*chosen, name]))
+        part = known.select("settings", settings)
+        todo = Benchmark(known, scale, chosen, part, numbers, out, data_dir)
+        todo.check()
     where = sys.stderr if json else sys.stdout
     console = Console(file=where, quiet=quiet, highlight=False, markup=False)
     failed: list[str] = []
@@ -120,10 +120,11 @@ def benchmark(
     found = _show(todo, console, missing=missing, store=store)
     if json:
         typer.echo(json_.dumps(found))
-    for sentence in [*_find_missed(found["expected"]), *failed]:
+    problems = [*_find_missed(found["expected"]), *failed]
+    for sentence in (*problems, *found["broken"]):
         complain(sentence)
-    if failed or any(one["match"] == "missed" for one in found["expected"]):
-        raise typer.Exit(1)
+    if problems or found["broken"]:
+        raise typer.Exit(1 if problems else NEVER_TRAINED)
 
 
 def _show(todo: Benchmark, console: Console, *, missing: bool, store: bool) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def _show(todo: Benchmark, console: Console, *, missing: bool, store: bool) -> d
         shown.update(yours)
     if not shown.runs:
         console.print("no finished runs, and no stored results of these rules and settings")
-        return {"out": str(todo.folder), "settings": {}, "rules": [], "expected": []}
+        return {"out": str(todo.folder), "settings": {}, "rules": [], "expected": [], "broken": []}
     runs = shown.variants()
     rules = [rule for rule in todo.rules if any(rule in by_rule for by_rule in runs.values())]
     scores = score_rules(runs, rules, todo.suite.baseline)
@@ -173,7 +174,8 @@ def _show(todo: Benchmark, console: Console, *, missing: bool, store: bool) -> d
         _draw(todo, scores, folder / "benchmark.png", console)
     console.print(printable(f"tables: {homes[-1] / 'benchmark.md'}"), soft_wrap=True)
     console.print(printable(made), soft_wrap=True)
-    return _describe(todo, shown, scores, findings)
+    broken = [remark.line.removeprefix("! ") for remark in about if remark.serious]
+    return _describe(todo, shown, scores, findings) | {"broken": broken}
 
 
 def _draw(todo: Benchmark, scores: Sequence[RuleScore], path: Path, console: Console) -> None:
