@@ -25,6 +25,19 @@ def convert(value) -> tuple[Arrays, list[str]]:
     return to_arrays(value, "the data")
 
 
+class Shaped(torch.utils.data.Dataset):
+    """What `__getitem__` gives is not a pair."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, number):
+        return self.make(X[number], int(Y[number]))
+
+
 class Pairs(torch.utils.data.Dataset):
     def __init__(self, rows=20):
         self.rows = rows
@@ -46,8 +59,9 @@ class Pairs(torch.utils.data.Dataset):
         Arrays.check("", WHOLE),
         {name: torch.from_numpy(part) for name, part in WHOLE.items()},
         (Pairs(), torch.utils.data.Subset(Pairs(), range(5))),
+        {"train": Pairs(), "test": (X[:5], Y[:5])},
     ],
-    ids=["dictionary", "four arrays", "Arrays", "tensors", "two torch data sets"],
+    ids=["dictionary", "four arrays", "Arrays", "tensors", "two torch data sets", "splits"],
 )
 def test_the_same_data_in_any_form_has_the_same_hash(value):
     found, notes = convert(value)
@@ -145,6 +159,15 @@ def test_truth_values_are_two_classes():
         ((X, np.array(["a", None] * 10, object)), "some targets are missing (None or NaN)"),
         ("patients.csv", "name a file with dataset={'kind': 'csv', 'path': ...}"),
         (torch.utils.data.DataLoader(Pairs()), "; pass its dataset"),
+        (Shaped(lambda x, y: {"image": x, "label": y}), "got a dictionary with the keys image, la"),
+        (
+            Shaped(lambda x, y: (x, y, y)),
+            "the data set must give a pair (x, y), got 3 values; wrap",
+        ),
+        (zip(X, Y, strict=True), "; stack its examples, as in x = np.stack([x for x, y in data])"),
+        ((np.ma.masked_greater(X, 30), Y), "x_train has masked values; fill them, or leave out"),
+        ((X, Y * 1j), "targets must be classes or real numbers, not complex numbers"),
+        ({"train": Pairs(), "valid": Pairs()}, "must have the keys train and test, each (x, y) or"),
         ((np.zeros((20, 1, 1, 1, 1, 1)), Y), "N x D x H x W x C, got shape (16, 1, 1, 1, 1, 1)"),
     ],
 )
@@ -288,3 +311,41 @@ def test_a_column_called_target_needs_no_name():
 def test_a_table_that_cannot_be_used_is_one_sentence(change, arguments, words):
     table = frame().assign(**change)
     assert words in one_line(DataError, lambda: from_frame(table, **arguments))
+
+
+def test_columns_are_ignored_or_categories_and_rows_with_gaps_are_left_out():
+    table = frame().assign(note=pandas.Timestamp("2020-01-01"), kind=np.arange(20) % 2)
+    table.loc[3, "age"] = None
+    with pytest.warns(MmflWarning) as caught:
+        made = from_frame(
+            table, target="ill", client="ward", ignore="note", categories="kind", missing="drop"
+        )
+    said = [str(one.message) for one in caught]
+    assert "the table: 1 of 20 rows have missing values and are left out" in said
+    assert len(made.x_train) + len(made.x_test) == 19
+    assert [feature.name for feature in made.features] == ["age", "dose", "kind"]
+    assert made.x_train.shape[1] == 4
+
+
+def test_columns_may_be_called_by_numbers():
+    table = pandas.DataFrame(np.c_[X, Y > 1].astype(int))
+    with pytest.warns(MmflWarning, match="no test data"):
+        assert from_frame(table, target=2).x_train.shape[1] == 2
+    with pytest.warns(MmflWarning, match="no test data"):
+        assert from_frame(table, target=[1, 2], targets="numbers").y_train.shape == (16, 2)
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "words"),
+    [
+        ({"a": [1]}, {}, "the table must be a pandas DataFrame, got {'a': [1]}"),
+        (frame()["age"], {}, "the table must be a pandas DataFrame, got 0"),
+        (frame().assign(box=[[1, 2]] * 20), {}, "column 'box' holds values of type list, not num"),
+        (frame(), {"missing": "fill"}, "missing must be one of 'refuse', 'drop', got 'fill'"),
+        (frame(), {"targets": "class"}, "targets must be one of 'auto', 'classes', 'numbers', got"),
+        (frame(), {"ignore": "doze"}, "the table has no column 'doze'; did you mean 'dose'?"),
+    ],
+)
+def test_a_mistake_in_a_table_is_one_sentence(table, arguments, words):
+    said = one_line(DataError, lambda: from_frame(table, target="ill", **arguments))
+    assert words in said

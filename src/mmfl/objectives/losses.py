@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, Strict
 
-from mmfl.config import Family, OwnFunction, Positive, component
+from mmfl.config import Family, OwnFunction, Positive, component, is_module, problem
 from mmfl.objectives.returned import check_one_number_each
 
 if TYPE_CHECKING:
@@ -132,12 +132,20 @@ class Huber:
 
 @dataclass(frozen=True)
 class OwnLoss:
-    """A user's function: outputs, targets -> the batch's mean, or one number per example."""
+    """A user's function: outputs, targets -> the batch's mean, or one number per example.
+
+    An ``nn.Module``, such as ``nn.CrossEntropyLoss()``, is one, too.
+    """
 
     function: OwnFunction
 
     targets: ClassVar[Targets] = "any"
     metric: ClassVar[str] = "loss"
+
+    def __post_init__(self) -> None:
+        found: Any = self.function.find()
+        if is_module(found) and any(True for _ in found.parameters()):
+            raise problem(f"{self.function.name!r} has weights, which would not be trained")
 
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """What it returns, or the mean of that."""
@@ -184,4 +192,7 @@ LOSSES = Family(
     },
     needs=("mean", "metric", "targets"),
     function=OwnLoss,
+    accepts=is_module,
+    own="a loss is a function of outputs and targets, or an nn.Module such as "
+    "nn.CrossEntropyLoss() (docs/how-to/write-a-loss.md)",
 )

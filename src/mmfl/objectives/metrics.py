@@ -132,4 +132,5 @@ METRICS = Family(
     },
     needs=("on", "better", "bounds"),
     function=OwnMetric,
+    own="a metric is a function of outputs and targets (docs/how-to/write-a-loss.md)",
 )

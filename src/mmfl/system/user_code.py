@@ -145,7 +145,13 @@ def is_users_class(kind: type) -> bool:
 
 
 def describe_part(part: object) -> str:
-    """A part as it is written in Python, shortened; its class, if it cannot be printed."""
+    """A function by its name, any other part as it is written in Python, shortened.
+
+    If it cannot be printed, it is its class.
+    """
+    name = getattr(getattr(part, "function", None), "name", None)
+    if isinstance(name, str):
+        return repr(name)
     try:
         return shorten(repr(part), 200)
     except BaseException as error:
