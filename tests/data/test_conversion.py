@@ -349,3 +349,13 @@ def test_columns_may_be_called_by_numbers():
 def test_a_mistake_in_a_table_is_one_sentence(table, arguments, words):
     said = one_line(DataError, lambda: from_frame(table, target="ill", **arguments))
     assert words in said
+
+
+@pytest.mark.parametrize(("dtype", "moved"), [(np.uint8, True), (np.float64, True), (int, False)])
+def test_whole_numbers_are_no_images(dtype, moved):
+    """They are tokens, which a network gets as they are."""
+    x = np.ones((20, 3, 6, 7), dtype)
+    found, notes = convert((x, Y, x[:5], Y[:5]))
+    assert found.x_train.shape[1:] == ((6, 7, 3) if moved else (3, 6, 7))
+    assert len(notes) == moved
+    assert tuple(found.shape) == (3, 6, 7)
