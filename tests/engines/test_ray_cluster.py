@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import closing
 from dataclasses import replace
@@ -108,3 +109,23 @@ def test_no_room_for_a_worker_is_one_sentence(nodes, small, monkeypatch):
     with closing(open_ray(small, None, replace(wide, workers=1))) as engine:
         said = one_line(EngineError, engine.numerics)
     assert "within 1 seconds: each needs 64 CPU, and 1 CPU and 0 GPU are free" in said
+
+
+def test_a_machine_with_other_bits_is_refused_unless_machines_may_be_mixed(nodes, small):
+    strange = nodes.add(1, env_vars={"ATEN_CPU_CAPABILITY": "default"})
+    try:
+        settings = Ray(address=nodes.address, workers=2)
+        with closing(open_ray(small, None, settings)) as engine:
+            said = one_line(EngineError, lambda: list(mmfl.rounds(small, engine=engine)))
+        assert re.match(
+            r"127.0.0.1 \(node \w+\) and 127.0.0.1 \(node \w+\) compute other bits "
+            r"\(cpu_capability: \w+ and \w+\), so that results would depend on",
+            said,
+        )
+        assert said.endswith("set engine.mixed = true")
+        with closing(open_ray(small, None, replace(settings, mixed=True))) as engine:
+            assert engine.numerics()["mixed"] == "yes"
+            *_, (_, record) = mmfl.rounds(small, engine=engine)
+        assert record.failures == ()
+    finally:
+        nodes.kill(strange)
