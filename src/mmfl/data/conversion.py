@@ -286,11 +286,13 @@ def _put_channels_last(parts: dict[str, Any], where: str, notes: list[str]) -> d
     """Images and volumes as `Arrays` has them, if they are as torch has them.
 
     The first dimension of such examples is 1 or 3, and the last one is too large for channels. An
-    image that is 1 or 3 pixels high and has so many channels is not to be expected.
+    image that is 1 or 3 pixels high and has so many channels is not to be expected. Whole numbers
+    other than bytes are tokens, which a network gets as they are.
     """
     names = [name for name in ("x_train", "x_test") if name in parts]
     sizes = {parts[name].shape[1:] for name in names}
-    if len(sizes) != 1:
+    kinds = {parts[name].dtype for name in names}
+    if len(sizes) != 1 or any(kind.kind in "iu" and kind != np.uint8 for kind in kinds):
         return parts
     (size,) = sizes
     if len(size) not in (3, 4) or size[0] not in (1, 3) or size[-1] <= _CHANNELS:

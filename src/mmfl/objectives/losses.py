@@ -175,6 +175,8 @@ def find_misfit(loss: Loss, data: Arrays) -> str | None:
             'loss = "cross_entropy", or give its targets as real numbers'
         )
     whole = "" if (data.y_train % 1).any() else ", or give its targets as whole numbers"
+    if whole and data.y_train.ndim > 1 and (data.y_train.sum(-1) == 1).all():
+        whole += " (of one-hot targets, y.argmax(1))"
     return (
         "its loss is for class numbers, but its targets are real numbers; set e.g. "
         f'loss = "mse"{whole}'
