@@ -2,6 +2,7 @@
 
 from mmfl.aggregate.base import (
     WANTS,
+    ActiveClients,
     Aggregator,
     ChunkSum,
     CollectingAggregator,
@@ -18,13 +19,16 @@ from mmfl.aggregate.median import Median
 from mmfl.aggregate.multi_krum import MultiKrum
 from mmfl.aggregate.q_fel import QFel, q_fel_as_published
 from mmfl.aggregate.server_momentum import ServerMomentum
+from mmfl.aggregate.stale_updates import StaleUpdates
 from mmfl.aggregate.trimmed_mean import TrimmedMean
+from mmfl.aggregate.unbiased import Unbiased
 from mmfl.config import Family
 
 __all__ = [
     "AGGREGATORS",
     "REFUSALS",
     "WANTS",
+    "ActiveClients",
     "Aggregator",
     "Checks",
     "ChunkSum",
@@ -38,7 +42,9 @@ __all__ = [
     "MultiKrum",
     "QFel",
     "ServerMomentum",
+    "StaleUpdates",
     "TrimmedMean",
+    "Unbiased",
     "check_update",
     "norm_of",
     "partial_sums",
@@ -58,6 +64,8 @@ AGGREGATORS = Family(
         "server_momentum": ServerMomentum,
         "fed_adam": FedAdam,
         "fed_yogi": FedYogi,
+        "stale_updates": StaleUpdates,
+        "unbiased": Unbiased,
     },
     needs=("aggregate", "mergeable"),
     default="mean",

@@ -12,11 +12,13 @@ import typer
 from mmfl import __version__
 from mmfl.cli import (
     auction,
+    benchmark,
     check,
     compare,
     dashboard,
     data,
     export,
+    flower,
     log,
     plan,
     profile,
@@ -65,6 +67,7 @@ app.command("run", cls=ExperimentCommand)(run.run)
 app.command("compare", cls=ExperimentCommand)(compare.compare)
 app.command("plan", cls=ExperimentCommand)(plan.plan)
 app.command("reproduce", cls=DebugCommand)(reproduce.reproduce)
+app.command("benchmark", cls=DebugCommand)(benchmark.benchmark)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("list", cls=PlainCommand)(listing.list_)
@@ -78,6 +81,7 @@ app.command("export", cls=PlainCommand)(export.export)
 app.command("profile", cls=ExperimentCommand)(profile.profile)
 app.add_typer(auction.app, name="auction")
 app.add_typer(data.app, name="data")
+app.add_typer(flower.app, name="flower")
 
 
 def _version(wanted: bool) -> None:
