@@ -18,6 +18,7 @@ from support.helpers import one_line
 
 X = np.arange(40, dtype=np.float32).reshape(20, 2)
 Y = np.arange(20) % 4
+SPLITS = ("train", "test")
 WHOLE = {"x_train": X, "y_train": Y, "x_test": X[:5], "y_test": Y[:5]}
 
 
@@ -185,7 +186,15 @@ def test_data_is_kept_as_long_as_its_task():
 
 
 @pytest.mark.parametrize("kind", [np.array, torch.tensor], ids=["array", "tensor"])
-@pytest.mark.parametrize("form", [dict, lambda parts: tuple(parts.values())], ids=["table", "four"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        dict,
+        lambda parts: tuple(parts.values()),
+        lambda parts: {split: [parts[f"{kind}_{split}"] for kind in "xy"] for split in SPLITS},
+    ],
+    ids=["table", "four", "splits"],
+)
 def test_what_a_program_changes_later_does_not_change_the_data(kind, form):
     given = {name: kind(part) for name, part in WHOLE.items()}
     held = keep_data(form(given), "the data")
@@ -287,6 +296,20 @@ def test_several_targets_are_real_numbers():
     found = from_frame(table, target=["dose"], client="ward", test=table)
     assert found.classes is None
     np.testing.assert_array_equal(found.y_train, X[:, 1])
+
+
+def test_names_of_columns_may_be_numbers():
+    table = pandas.DataFrame({0: X[:, 0], 1: Y > 1, 2: Y})
+    found = from_frame(table, target=1, client=2, test=table)
+    assert (found.classes, found.group_names) == (2, ("0", "1", "2", "3"))
+    assert from_frame(table, target=[0], client=2, test=table).classes is None
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64"])
+def test_missing_values_of_pandas_own_types_are_refused(kind):
+    table = frame().assign(age=pandas.array([None] + [True] * 19, dtype=kind))
+    said = one_line(DataError, lambda: from_frame(table, target="ill", client="ward"))
+    assert "column 'age' has 1 missing value, the first in row 0" in said
 
 
 def test_a_column_called_target_needs_no_name():

@@ -19,7 +19,7 @@ from mmfl.config.components import (
     check_shares,
     component,
 )
-from mmfl.config.family import Family, build_component, dump, parse
+from mmfl.config.family import Family, PartLike, build_component, dump, parse
 from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
 from mmfl.config.in_memory import copy_by_value, find_paths, is_in_memory, is_module, pack, unpack
 from mmfl.config.messages import problem, short
@@ -38,6 +38,7 @@ __all__ = [
     "Natural",
     "NonNegative",
     "OwnFunction",
+    "PartLike",
     "Positive",
     "Share",
     "Text",

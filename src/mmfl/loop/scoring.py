@@ -127,6 +127,16 @@ class Scoring:
     seed: int
     run_id: str
 
+    def find_targets(self) -> npt.NDArray[np.float64]:
+        """(S) the difficulty at which a task reaches its target; NaN = it has none, or unknown."""
+        found = np.full(len(self.tasks), math.nan)
+        for column, (name, task) in enumerate(self.tasks.items()):
+            if task.target is not None:
+                reached = Measured(math.nan, task.target, 1)
+                with guard_part("score", self.score, task=name):
+                    found[column] = self.score.difficulty(reached, task)
+        return found
+
     def score_tasks(
         self, t: int, engine: Engine, state: State, trained: Collection[str] = ()
     ) -> tuple[dict[str, float], dict[str, Measured], list[ClientFailure], list[Fault]]:

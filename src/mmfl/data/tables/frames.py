@@ -35,7 +35,8 @@ def _column(values: Any) -> Column:
     if kind in "mM":
         return Column(np.zeros(len(values)), missing, kind="dates")
     if kind in "biuf" and not categories:
-        filled = values.fillna(0) if missing.any() and kind != "f" else values
+        nothing = False if kind == "b" else 0
+        filled = values.fillna(nothing) if missing.any() and kind != "f" else values
         return Column(np.asarray(filled, _numpy_kind(kind)), missing)
     cells = np.asarray(values, object)
     types = {type(cell) for cell, empty in zip(cells, missing, strict=True) if not empty}
