@@ -188,7 +188,8 @@ def _expect(seen: Mapping[str, Any], n: int, more: Floats) -> Floats:
     accepted = (n - seen["start"] + 1.0) / (seen["given"] + 1.0)
     past = float(n - seen["start"])
     curves = _relative(np.concatenate([[past], past + min(accepted, 1.0) * more]))
-    return np.einsum("ah,ahn->n", weight / weight.sum(), curves[..., 1:] / curves[..., :1])
+    mean: Floats = np.einsum("ah,ahn->n", weight / weight.sum(), curves[..., 1:] / curves[..., :1])
+    return mean
 
 
 def _find_edges(values: Floats, steps: Floats) -> list[tuple[float, float]]:
