@@ -110,6 +110,13 @@
     place.replaceChildren(said);
   }
 
+  function openFile(field) {
+    field.addEventListener("change", async () => {
+      if (field.files.length) document.getElementById(field.dataset.into).value = await field.files[0].text();
+    });
+  }
+
+  document.querySelectorAll("input[data-into]").forEach(openFile);
   document.querySelectorAll("input[data-with]").forEach(follow);
   document.querySelectorAll("form[data-allocation]").forEach(showAllocation);
   document.querySelectorAll("form.ask").forEach(ask);
