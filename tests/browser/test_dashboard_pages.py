@@ -171,7 +171,7 @@ def test_a_new_run_is_announced_in_the_list(visit, tmp_path):
     mmfl.run(small, tmp_path / "runs" / "first")
     with serve(tmp_path / "runs") as address:
         page = visit(f"{address}/").page
-        page.wait_for_selector('[data-line]')
+        page.wait_for_selector("[data-line]")
         page.wait_for_timeout(500)
         mmfl.run(small, tmp_path / "runs" / "second")
         page.get_by_text("The list has changed").wait_for()

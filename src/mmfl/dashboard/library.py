@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from mmfl.errors import MmflError, StoreError, one_line
@@ -194,10 +195,16 @@ def _summarise(root: Path, folder: Path) -> Overview:
     return Overview(folder, "damaged", one_line(said))
 
 
+@cache
+def _find_real(root: str) -> str:
+    """Where the listed folder really is; what links to it is followed once, at the start."""
+    return os.path.realpath(root)
+
+
 def refuse_outside(root: Path, folder: Path) -> None:
     """Refuse a run that is not in the listed folder, or that holds links to other places."""
-    real = Path(os.path.realpath(folder))
-    if Path(os.path.realpath(root)) not in (real, *real.parents):
+    place, real = _find_real(str(root)), os.path.realpath(folder)
+    if os.path.commonpath((place, real)) != place:
         raise StoreError("it is a link to another folder, which the dashboard does not read")
     for path in list_folder(folder):
         if is_link(path):
