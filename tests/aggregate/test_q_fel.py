@@ -162,5 +162,5 @@ def test_what_is_not_known_cannot_be_wanted(small):
     class Curious(Heard):
         wants: ClassVar[Any] = "accuracy"
 
-    with pytest.raises(ValueError, match=r"wants 'accuracy'; known: loss, lr"):
+    with pytest.raises(ValueError, match=r"wants 'accuracy'; known: active, loss, lr"):
         dataclasses.replace(small, aggregator=Curious())

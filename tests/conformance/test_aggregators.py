@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmfl.aggregate import AGGREGATORS, WANTS, Aggregator, partial_sums, wanted_by
+from mmfl.aggregate import AGGREGATORS, WANTS, ActiveClients, Aggregator, partial_sums, wanted_by
 from mmfl.exchange import Address, ClientFailure, ClientUpdate, Layout, Params
 from mmfl.rng import stream
 
@@ -35,6 +35,13 @@ def merged(aggregator, results):
 
 def aggregate(aggregator, weights, results, state=None):
     told = dict.fromkeys(wanted_by(aggregator), 0.5)
+    if "active" in told:
+        held = {r.address.client: getattr(r, "examples", 10) for r in results}
+        told["active"] = (
+            ActiveClients(*map(np.array, zip(*sorted(held.items()), strict=True)))
+            if held
+            else ActiveClients(np.empty(0, np.int64), np.empty(0, np.int64))
+        )
     after, state = aggregator.aggregate(weights, merged(aggregator, results), 0.5, state, **told)
     assert after.layout == weights.layout
     assert after.flat.dtype == np.float32

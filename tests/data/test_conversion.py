@@ -18,11 +18,25 @@ from support.helpers import one_line
 
 X = np.arange(40, dtype=np.float32).reshape(20, 2)
 Y = np.arange(20) % 4
+SPLITS = ("train", "test")
 WHOLE = {"x_train": X, "y_train": Y, "x_test": X[:5], "y_test": Y[:5]}
 
 
 def convert(value) -> tuple[Arrays, list[str]]:
     return to_arrays(value, "the data")
+
+
+class Shaped(torch.utils.data.Dataset):
+    """What `__getitem__` gives is not a pair."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, number):
+        return self.make(X[number], int(Y[number]))
 
 
 class Pairs(torch.utils.data.Dataset):
@@ -46,8 +60,9 @@ class Pairs(torch.utils.data.Dataset):
         Arrays.check("", WHOLE),
         {name: torch.from_numpy(part) for name, part in WHOLE.items()},
         (Pairs(), torch.utils.data.Subset(Pairs(), range(5))),
+        {"train": Pairs(), "test": (X[:5], Y[:5])},
     ],
-    ids=["dictionary", "four arrays", "Arrays", "tensors", "two torch data sets"],
+    ids=["dictionary", "four arrays", "Arrays", "tensors", "two torch data sets", "splits"],
 )
 def test_the_same_data_in_any_form_has_the_same_hash(value):
     found, notes = convert(value)
@@ -145,6 +160,15 @@ def test_truth_values_are_two_classes():
         ((X, np.array(["a", None] * 10, object)), "some targets are missing (None or NaN)"),
         ("patients.csv", "name a file with dataset={'kind': 'csv', 'path': ...}"),
         (torch.utils.data.DataLoader(Pairs()), "; pass its dataset"),
+        (Shaped(lambda x, y: {"image": x, "label": y}), "got a dictionary with the keys image, la"),
+        (
+            Shaped(lambda x, y: (x, y, y)),
+            "the data set must give a pair (x, y), got 3 values; wrap",
+        ),
+        (zip(X, Y, strict=True), "; stack its examples, as in x = np.stack([x for x, y in data])"),
+        ((np.ma.masked_greater(X, 30), Y), "x_train has masked values; fill them, or leave out"),
+        ((X, Y * 1j), "targets must be classes or real numbers, not complex numbers"),
+        ({"train": Pairs(), "valid": Pairs()}, "must have the keys train and test, each (x, y) or"),
         ((np.zeros((20, 1, 1, 1, 1, 1)), Y), "N x D x H x W x C, got shape (16, 1, 1, 1, 1, 1)"),
     ],
 )
@@ -162,7 +186,15 @@ def test_data_is_kept_as_long_as_its_task():
 
 
 @pytest.mark.parametrize("kind", [np.array, torch.tensor], ids=["array", "tensor"])
-@pytest.mark.parametrize("form", [dict, lambda parts: tuple(parts.values())], ids=["table", "four"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        dict,
+        lambda parts: tuple(parts.values()),
+        lambda parts: {split: [parts[f"{kind}_{split}"] for kind in "xy"] for split in SPLITS},
+    ],
+    ids=["table", "four", "splits"],
+)
 def test_what_a_program_changes_later_does_not_change_the_data(kind, form):
     given = {name: kind(part) for name, part in WHOLE.items()}
     held = keep_data(form(given), "the data")
@@ -266,6 +298,20 @@ def test_several_targets_are_real_numbers():
     np.testing.assert_array_equal(found.y_train, X[:, 1])
 
 
+def test_names_of_columns_may_be_numbers():
+    table = pandas.DataFrame({0: X[:, 0], 1: Y > 1, 2: Y})
+    found = from_frame(table, target=1, client=2, test=table)
+    assert (found.classes, found.group_names) == (2, ("0", "1", "2", "3"))
+    assert from_frame(table, target=[0], client=2, test=table).classes is None
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64"])
+def test_missing_values_of_pandas_own_types_are_refused(kind):
+    table = frame().assign(age=pandas.array([None] + [True] * 19, dtype=kind))
+    said = one_line(DataError, lambda: from_frame(table, target="ill", client="ward"))
+    assert "column 'age' has 1 missing value, the first in row 0" in said
+
+
 def test_a_column_called_target_needs_no_name():
     found, _ = convert(frame().drop(columns="ward").rename(columns={"ill": "Target"}))
     assert found.classes == 2
@@ -288,3 +334,51 @@ def test_a_column_called_target_needs_no_name():
 def test_a_table_that_cannot_be_used_is_one_sentence(change, arguments, words):
     table = frame().assign(**change)
     assert words in one_line(DataError, lambda: from_frame(table, **arguments))
+
+
+def test_columns_are_ignored_or_categories_and_rows_with_gaps_are_left_out():
+    table = frame().assign(note=pandas.Timestamp("2020-01-01"), kind=np.arange(20) % 2)
+    table.loc[3, "age"] = None
+    with pytest.warns(MmflWarning) as caught:
+        made = from_frame(
+            table, target="ill", client="ward", ignore="note", categories="kind", missing="drop"
+        )
+    said = [str(one.message) for one in caught]
+    assert "the table: 1 of 20 rows have missing values and are left out" in said
+    assert len(made.x_train) + len(made.x_test) == 19
+    assert [feature.name for feature in made.features] == ["age", "dose", "kind"]
+    assert made.x_train.shape[1] == 4
+
+
+def test_columns_may_be_called_by_numbers():
+    table = pandas.DataFrame(np.c_[X, Y > 1].astype(int))
+    with pytest.warns(MmflWarning, match="no test data"):
+        assert from_frame(table, target=2).x_train.shape[1] == 2
+    with pytest.warns(MmflWarning, match="no test data"):
+        assert from_frame(table, target=[1, 2], targets="numbers").y_train.shape == (16, 2)
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "words"),
+    [
+        ({"a": [1]}, {}, "the table must be a pandas DataFrame, got {'a': [1]}"),
+        (frame()["age"], {}, "the table must be a pandas DataFrame, got 0"),
+        (frame().assign(box=[[1, 2]] * 20), {}, "column 'box' holds values of type list, not num"),
+        (frame(), {"missing": "fill"}, "missing must be one of 'refuse', 'drop', got 'fill'"),
+        (frame(), {"targets": "class"}, "targets must be one of 'auto', 'classes', 'numbers', got"),
+        (frame(), {"ignore": "doze"}, "the table has no column 'doze'; did you mean 'dose'?"),
+    ],
+)
+def test_a_mistake_in_a_table_is_one_sentence(table, arguments, words):
+    said = one_line(DataError, lambda: from_frame(table, target="ill", **arguments))
+    assert words in said
+
+
+@pytest.mark.parametrize(("dtype", "moved"), [(np.uint8, True), (np.float64, True), (int, False)])
+def test_whole_numbers_are_no_images(dtype, moved):
+    """They are tokens, which a network gets as they are."""
+    x = np.ones((20, 3, 6, 7), dtype)
+    found, notes = convert((x, Y, x[:5], Y[:5]))
+    assert found.x_train.shape[1:] == ((6, 7, 3) if moved else (3, 6, 7))
+    assert len(notes) == moved
+    assert tuple(found.shape) == (3, 6, 7)

@@ -12,9 +12,16 @@ from hypothesis import given
 from mmfl.allocate import FedFair, Uniform
 from mmfl.data import Npz, Synthetic
 from mmfl.errors import ConfigError
-from mmfl.experiment import Experiment, Inverse, LocalOverride, LocalTraining, Task
+from mmfl.experiment import (
+    Experiment,
+    Inverse,
+    LocalOverride,
+    LocalTraining,
+    Task,
+    check_experiment,
+)
 from mmfl.models import Mlp
-from support.helpers import DESIGN, LEAST, SECOND_TASK, made, refused
+from support.helpers import DESIGN, LEAST, SECOND_TASK, made, one_line, refused
 from support.strategies import settings_of_local
 
 # A task's own local training
@@ -90,6 +97,35 @@ def test_a_tasks_local_must_be_a_table(value: str) -> None:
 def test_an_override_can_be_replaced_key_by_key() -> None:
     changed = dataclasses.replace(LocalOverride(steps=2), momentum=0.5)
     assert changed == LocalOverride(steps=2, momentum=0.5)
+
+
+# Targets
+
+
+@pytest.mark.parametrize(
+    ("sets", "rule"),
+    [
+        (["tasks.a.target=90"], "at most 1, the best that its metric can be, got 90"),
+        (["tasks.a.target=0.5", "tasks.a.metric=perplexity"], "at least 1, the best that its"),
+        (["tasks.a.target=-0.1", "tasks.a.metric=mae"], "at least 0, the best that its"),
+    ],
+)
+def test_a_target_that_no_model_can_reach_is_refused(sets: list[str], rule: str) -> None:
+    said = one_line(ConfigError, lambda: check_experiment(made(*sets)))
+    assert said.startswith(f"task 'a': target must be {rule}")
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ["tasks.a.target=1.0"],
+        ["tasks.a.target=90", "tasks.a.metric=perplexity"],
+        ["tasks.a.target=90", "tasks.a.metric=loss"],
+        ["tasks.a.target=-7", "tasks.a.metric=r2"],
+    ],
+)
+def test_any_other_target_is_taken(sets: list[str]) -> None:
+    check_experiment(made(*sets))
 
 
 # Sequences of --set

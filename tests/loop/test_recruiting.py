@@ -258,6 +258,34 @@ def test_a_file_without_ids_has_a_row_for_each_client():
     assert bids.values.tolist() == [[0.1] * 3] * 12
 
 
+NAMED = {
+    "text": (["north", "south", "east"], "client,a\nsouth,0.2\nnorth,0.1\n", [0.1, 0.2, np.inf]),
+    "numbers": (["1", "2", "3"], "client,a\n1,0.1\n3,0.3\n", [0.1, np.inf, 0.3]),
+    "client numbers": (["x", "y", "z"], "client,a\n0,0.1\n1,0.2\n", [0.1, 0.2, np.inf]),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_file_may_call_clients_as_the_data_does(case):
+    names, text, wanted = NAMED[case]
+    Path("bids.csv").write_text(text)
+    settings = RecruitmentSettings(MaxMinFair(3.0), Csv("bids.csv"))
+    found = settings.collect_bids(["a"], range(3), 0, names)
+    assert found.values[:, 0].tolist() == wanted
+    assert list(found.clients) == [0, 1, 2]
+
+
+def test_a_name_that_the_data_does_not_have_is_one_sentence():
+    Path("bids.csv").write_text("client,a\nnorth,0.2\nsout,0.1\n")
+    settings = RecruitmentSettings(MaxMinFair(3.0), Csv("bids.csv"))
+    said = one_line(
+        InputError, lambda: settings.collect_bids(["a"], range(2), 0, ["north", "south"])
+    )
+    assert said.endswith("client 'sout' is not in the experiment; did you mean 'south'?")
+    found = settings.collect_bids(["a"], range(2), 0, None)
+    assert list(found.clients) == ["north", "sout"]
+
+
 # Configuration
 
 

@@ -134,3 +134,26 @@ def test_a_function_that_gives_anything_else_is_one_sentence(answer, got):
     rule = "must return one number or one per example (3), got"
     assert message.startswith(f"'{__name__}:own' {rule}")
     assert got in message
+
+
+def test_a_module_of_torch_is_a_loss():
+    outputs, truth = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), torch.tensor([0, 0])
+    weights = torch.tensor([0.2, 0.8])
+    loss = LOSSES.parse(torch.nn.CrossEntropyLoss(weight=weights, label_smoothing=0.1))
+    given = torch.nn.functional.cross_entropy(outputs, truth, weights, label_smoothing=0.1)
+    assert torch.equal(loss.mean(outputs, truth), given)
+    again = LOSSES.parse(torch.nn.CrossEntropyLoss(weight=weights.clone(), label_smoothing=0.1))
+    assert LOSSES.dump(again) == LOSSES.dump(loss)
+    assert LOSSES.dump(loss)["kind"].startswith("in_memory:CrossEntropyLoss-")
+
+
+@pytest.mark.parametrize(
+    ("loss", "rule"),
+    [
+        (torch.nn.CrossEntropyLoss, "or an nn.Module such as nn.CrossEntropyLoss()"),
+        (torch.nn.AdaptiveLogSoftmaxWithLoss(4, 5, [2]), "has weights, which would not be trained"),
+    ],
+)
+def test_a_loss_that_cannot_be_one_is_one_sentence(loss, rule):
+    said = one_line(ConfigError, lambda: Task(name="a", dataset="mnist_small", loss=loss))
+    assert rule in said

@@ -58,6 +58,17 @@ def test_merits_are_the_same_after_reading_where_lower_is_better(tmp_path):
     assert same.has_same_metrics(run)
 
 
+def test_models_that_diverged_are_kept(tmp_path):
+    made, bad = Archive("mine", "small"), float("inf")
+    run = curves([[bad, -bad], [4.0, 0.5]], better=["lower", "higher"])
+    run = dataclasses.replace(run, kinds=("perplexity", "r2"))
+    made.add("s", "v", 0, ArchivedRun(run, "abc", 1.5, "today"))
+    made.save(tmp_path / "a.json")
+    same = Archive.load(tmp_path / "a.json", "mine", "small")
+    np.testing.assert_array_equal(same.runs["s"]["v"][0].curves.metric, run.metric)
+    assert make_overview(same.variants()).draw()
+
+
 def test_files_of_runs_where_higher_is_better_are_as_they_were(tmp_path):
     archive().save(tmp_path / "a.json")
     assert "kinds" not in (tmp_path / "a.json").read_text()

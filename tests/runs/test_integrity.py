@@ -15,7 +15,7 @@ import pytest
 import mmfl
 from mmfl import Experiment, Run
 from mmfl.comparison import compare
-from mmfl.errors import MmflError, StoreError
+from mmfl.errors import MmflError, MmflWarning, StoreError
 from mmfl.planning.histories import fit_runs
 from mmfl.report import Curves
 from mmfl.runs import RunStore, stored_rounds
@@ -280,5 +280,6 @@ def test_what_clients_say_can_be_stored_whatever_it_is(small, monkeypatch):
 
     wild = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.lr=1e30", "local.epochs=3"])
     monkeypatch.setattr(ClientFailure, "__init__", broken)
-    run = mmfl.run(wild, "run")
+    with pytest.warns(MmflWarning, match="never trained"):
+        run = mmfl.run(wild, "run")
     assert "\\udcff" in run.complaint

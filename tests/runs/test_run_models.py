@@ -228,7 +228,8 @@ def test_a_task_that_never_trained_says_so(small):
     wild = Experiment.from_toml(
         small.to_toml(), sets=["tasks.dense.lr=1e30", "local.epochs=3", "rounds=1"]
     )
-    run = mmfl.run(wild, "run")
+    with pytest.warns(MmflWarning, match="never trained"):
+        run = mmfl.run(wild, "run")
     with pytest.warns(MmflWarning, match="task 'dense' never trained .all .* turns failed"):
         run.model("dense")
     run.model("image")

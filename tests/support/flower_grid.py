@@ -35,7 +35,7 @@ class FakeGrid(Grid):
     ) -> None:
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
         self.change = dict(change or {})
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, Node | Callable[[Message], Message]] = {}
         self.sent: list[Message] = []
         self.online = True
         self._answers: dict[str, list[Message]] = {}  # by the id of the message that caused them
@@ -65,8 +65,14 @@ class FakeGrid(Grid):
     def create_message(self, *args: Any, **kwargs: Any) -> Message:
         raise NotImplementedError
 
-    def send_and_receive(self, *args: Any, **kwargs: Any) -> Iterable[Message]:
-        raise NotImplementedError
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        ids = list(self.push_messages(messages))
+        found: list[Message] = []
+        while some := list(self.pull_messages(ids)):
+            found += some
+        return found
 
     def get_node_ids(self) -> Iterable[int]:
         self._check()
@@ -85,8 +91,11 @@ class FakeGrid(Grid):
                 gone = Message(Error(5, "Node Unavailable"), reply_to=message)
                 self._answers[identity] = [gone]
                 continue
-            content = node.answer(message.metadata.message_type, message.content)
-            reply = Message(content, reply_to=message)
+            if isinstance(node, Node):
+                content = node.answer(message.metadata.message_type, message.content)
+                reply = Message(content, reply_to=message)
+            else:
+                reply = node(message)
             change = self.change.get(message.metadata.dst_node_id - 100)
             asked = message.metadata.message_type == "query"
             sent = [reply] if asked or change is None else change(message, reply)

@@ -2,6 +2,7 @@
 
 from mmfl.aggregate.base import (
     WANTS,
+    ActiveClients,
     Aggregator,
     ChunkSum,
     CollectingAggregator,
@@ -19,12 +20,14 @@ from mmfl.aggregate.multi_krum import MultiKrum
 from mmfl.aggregate.q_fel import QFel, q_fel_as_published
 from mmfl.aggregate.server_momentum import ServerMomentum
 from mmfl.aggregate.trimmed_mean import TrimmedMean
+from mmfl.aggregate.unbiased import Unbiased
 from mmfl.config import Family
 
 __all__ = [
     "AGGREGATORS",
     "REFUSALS",
     "WANTS",
+    "ActiveClients",
     "Aggregator",
     "Checks",
     "ChunkSum",
@@ -39,6 +42,7 @@ __all__ = [
     "QFel",
     "ServerMomentum",
     "TrimmedMean",
+    "Unbiased",
     "check_update",
     "norm_of",
     "partial_sums",
@@ -58,6 +62,7 @@ AGGREGATORS = Family(
         "server_momentum": ServerMomentum,
         "fed_adam": FedAdam,
         "fed_yogi": FedYogi,
+        "unbiased": Unbiased,
     },
     needs=("aggregate", "mergeable"),
     default="mean",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from mmfl.exchange import CHUNK, ClientFailure, ClientUpdate, Params, PartialSum
 
 __all__ = [
     "WANTS",
+    "ActiveClients",
     "Aggregator",
     "ChunkSum",
     "CollectingAggregator",
@@ -21,10 +22,23 @@ __all__ = [
     "wanted_by",
 ]
 
-WANTS = ("loss", "lr")
+WANTS = ("active", "loss", "lr")
 """What an aggregator gets as keyword arguments of `aggregate` if its class attribute `wants` names
-it: the task's loss before the round, measured where its difficulty is, whatever the score (NaN if
-nobody could measure it); and the learning rate of the round's turns."""
+it: the `ActiveClients` of the round that may train the task; the task's loss before the round,
+measured where its difficulty is, whatever the score (NaN if nobody could measure it); and the
+learning rate of the round's turns."""
+
+
+class ActiveClients(NamedTuple):
+    """The round's active clients that may train a task, whether it was given to them or not.
+
+    Attributes:
+        ids: (n) ascending.
+        examples: (n) how many examples of the task each holds.
+    """
+
+    ids: npt.NDArray[np.int64]
+    examples: npt.NDArray[np.int64]
 
 
 def wanted_by(aggregator: Aggregator) -> tuple[str, ...]:

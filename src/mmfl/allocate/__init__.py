@@ -9,10 +9,12 @@ from mmfl.allocate.base import Allocator, Assignment, Assignments, View, first_f
 from mmfl.allocate.rules.equal_bounds import EqualBounds
 from mmfl.allocate.rules.exponential_weights import ExponentialWeights
 from mmfl.allocate.rules.fed_fair import FedFair, allocation_probabilities
+from mmfl.allocate.rules.lvr import Lvr
 from mmfl.allocate.rules.mfa_round_robin import MfaRoundRobin
 from mmfl.allocate.rules.round_robin import RoundRobin
 from mmfl.allocate.rules.sequential import Sequential
 from mmfl.allocate.rules.tilted import Tilted
+from mmfl.allocate.rules.ucb import Ucb
 from mmfl.allocate.rules.uniform import Uniform
 from mmfl.allocate.standalone import assign
 from mmfl.config import Family
@@ -25,10 +27,12 @@ __all__ = [
     "EqualBounds",
     "ExponentialWeights",
     "FedFair",
+    "Lvr",
     "MfaRoundRobin",
     "RoundRobin",
     "Sequential",
     "Tilted",
+    "Ucb",
     "Uniform",
     "View",
     "allocation_probabilities",
@@ -42,10 +46,12 @@ ALLOCATORS = Family(
         "equal_bounds": EqualBounds,
         "exponential_weights": ExponentialWeights,
         "fed_fair": FedFair,
+        "lvr": Lvr,
         "mfa_round_robin": MfaRoundRobin,
         "round_robin": RoundRobin,
         "sequential": Sequential,
         "tilted": Tilted,
+        "ucb": Ucb,
         "uniform": Uniform,
     },
     needs=("allocate",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
@@ -34,6 +34,10 @@ class Remembered(Protocol):
         """(n, S) each: how many there were, the last one's loss and the norm of its update."""
         ...
 
+    def turns(self, tasks: Sequence[str]) -> Ints:
+        """(S) how many turns there were, of all clients."""
+        ...
+
 
 @dataclass(frozen=True)
 class NoMemory:
@@ -43,6 +47,10 @@ class NoMemory:
         """None yet, and unknown."""
         shape = (len(ids), len(tasks))
         return np.zeros(shape, np.int64), np.full(shape, np.nan), np.full(shape, np.nan)
+
+    def turns(self, tasks: Sequence[str]) -> Ints:
+        """None yet."""
+        return np.zeros(len(tasks), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +68,11 @@ class View:
         sizes: (n, S) examples held.
         eligible: (n, S) who may train what.
         capacity: (n) how many tasks a client may train in a round; 1 in the paper.
-        remembered: What is known about clients' earlier turns: `counts`, `loss` and `norm` are read
-            from it on demand. By default, nothing.
+        remembered: What is known about clients' earlier turns: `counts`, `loss`, `norm` and `turns`
+            are read from it on demand. By default, nothing.
         weights: (S) how much each task counts in the objective, > 0; by default all count 1.
+        find_targets: Gives `targets` on demand; None = no task has a target.
+        aggregation: The aggregator's state by task name, for rules that know their aggregator.
     """
 
     round: int
@@ -77,6 +87,8 @@ class View:
     capacity: Ints
     remembered: Remembered = NoMemory()
     weights: Floats = field(default_factory=lambda: np.empty(0))
+    find_targets: Callable[[], Floats] | None = None
+    aggregation: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not len(self.weights):
@@ -100,6 +112,21 @@ class View:
     def norm(self) -> Floats:
         """(n, S) last known norm of its update; NaN = unknown."""
         return self._rows[2]
+
+    @cached_property
+    def turns(self) -> Ints:
+        """(S) accepted turns so far, of all clients."""
+        return self.remembered.turns(self.tasks)
+
+    @cached_property
+    def targets(self) -> Floats:
+        """(S) the difficulty at which a task reaches its `target`; NaN = it has none, or unknown.
+
+        A target is a metric, so a score that is a loss has no such difficulty.
+        """
+        if self.find_targets is None:
+            return np.full(len(self.tasks), np.nan)
+        return self.find_targets()
 
 
 class Assignment(NamedTuple):

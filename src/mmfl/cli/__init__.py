@@ -17,6 +17,7 @@ from mmfl.cli import (
     dashboard,
     data,
     export,
+    flower,
     log,
     plan,
     profile,
@@ -78,6 +79,7 @@ app.command("export", cls=PlainCommand)(export.export)
 app.command("profile", cls=ExperimentCommand)(profile.profile)
 app.add_typer(auction.app, name="auction")
 app.add_typer(data.app, name="data")
+app.add_typer(flower.app, name="flower")
 
 
 def _version(wanted: bool) -> None:

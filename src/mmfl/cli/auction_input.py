@@ -160,9 +160,8 @@ class Source:
             assert self.market is not None
             assert self.market.recruitment is not None
             names = [task.name for task in self.market.tasks]
-            return self.market.recruitment.collect_bids(
-                names, range(self.market.clients.count), seed
-            )
+            clients = range(self.market.clients.count)
+            return self.market.recruitment.collect_bids(names, clients, seed, names=None)
 
 
 def contenders(

@@ -58,11 +58,12 @@ def _examine(experiment: Experiment, config: Path, data_dir: Path | None) -> lis
     """The lines to print, all at once: nothing is printed about an invalid experiment."""
     from mmfl.cli.views.check import describe_trial
     from mmfl.engines import InlineEngine
-    from mmfl.experiment import Local, worker_needs
+    from mmfl.experiment import Local, check_experiment, worker_needs
     from mmfl.loop import Population, warn_left_out
     from mmfl.runs import check_names, try_tasks
     from mmfl.system.memory import refuse
 
+    check_experiment(experiment)
     check_names(Path("runs"), experiment)
     raises = getattr(experiment.engine, "raise_errors", False)
     engine = InlineEngine(experiment, data_dir, raise_errors=raises is True)

@@ -19,9 +19,9 @@ from mmfl.config.components import (
     check_shares,
     component,
 )
-from mmfl.config.family import Family, build_component, dump, parse
+from mmfl.config.family import Family, PartLike, build_component, dump, parse
 from mmfl.config.imports import OwnFunction, find_script_part, imports_allowed
-from mmfl.config.in_memory import copy_by_value, find_paths, is_in_memory, pack, unpack
+from mmfl.config.in_memory import copy_by_value, find_paths, is_in_memory, is_module, pack, unpack
 from mmfl.config.messages import problem, short
 from mmfl.config.module_hashes import find_module_file, hash_module
 from mmfl.config.plain_values import are_equal
@@ -38,6 +38,7 @@ __all__ = [
     "Natural",
     "NonNegative",
     "OwnFunction",
+    "PartLike",
     "Positive",
     "Share",
     "Text",
@@ -54,6 +55,7 @@ __all__ = [
     "hash_module",
     "imports_allowed",
     "is_in_memory",
+    "is_module",
     "one_or_several",
     "pack",
     "parse",

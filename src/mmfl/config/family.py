@@ -37,9 +37,13 @@ from mmfl.errors import ConfigError, MmflError, did_you_mean
 from mmfl.system.tracebacks import lead_to
 from mmfl.system.user_code import describe_error, pass_on
 
-__all__ = ["Family", "build_component", "dump", "parse"]
+__all__ = ["Family", "PartLike", "build_component", "dump", "parse"]
 
 T = TypeVar("T")
+
+PartLike = str | Mapping[str, Any] | Callable[..., Any]
+"""What may stand for a member of a family in Python: a kind, a table with one, or a user's own
+class, function or network."""
 
 _NEEDS_DATACLASS = "must be a dataclass, so that its settings can be stored with the run"
 

@@ -84,9 +84,9 @@ class Setting:
             name=name,
             dataset=problem,
             model=problem,
-            partition="by_group",  # type: ignore[arg-type]
+            partition="by_group",
             loss=TheOutputs(),
-            normalize="none",  # type: ignore[arg-type]
+            normalize="none",
             local=LocalOverride(lr=schedule),
         )
 

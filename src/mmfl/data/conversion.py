@@ -9,7 +9,7 @@ What can be repaired without a guess is repaired, and said; everything else is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
@@ -31,9 +31,9 @@ Anything = npt.NDArray[Any]
 
 _ADVICE = Advice(
     target=('say which column is the target: mmfl.from_frame(frame, target="...", client="...")'),
-    missing="fill or drop these rows, e.g. with frame.fillna or frame.dropna",
-    text="drop the column, or encode it",
-    mixed="correct it, or drop the column",
+    missing='fill them (frame.fillna), or drop such rows: mmfl.from_frame(..., missing="drop")',
+    text='encode the column, or leave it out: mmfl.from_frame(..., ignore=["..."])',
+    mixed='correct it, or leave the column out: mmfl.from_frame(..., ignore=["..."])',
     targets='set targets = "classes" or targets = "numbers"',
 )
 
@@ -78,6 +78,9 @@ def from_frame(
     client: str | None = None,
     test: Any = None,
     targets: Literal["auto", "classes", "numbers"] = "auto",
+    ignore: str | Sequence[str] = (),
+    categories: str | Sequence[str] = (),
+    missing: Literal["refuse", "drop"] = "refuse",
 ) -> Arrays:
     """A data set from a pandas DataFrame: one row per example.
 
@@ -93,10 +96,22 @@ def from_frame(
             rows, drawn at random with a fixed seed.
         targets: Whether the targets are "classes" or "numbers"; by default text, truth values and
             whole numbers are classes.
+        ignore: Columns that are not used.
+        categories: Columns of numbers to treat as text.
+        missing: Whether to "refuse" missing values, or to "drop" rows that have some.
     """
     notes: list[str] = []
-    named = (target,) if isinstance(target, str) else tuple(target or ())
-    parts = _encode_frames(frame, test, Roles(named, client, targets=targets), "the table", notes)
+    _check_word("targets", targets, "auto", "classes", "numbers")
+    _check_word("missing", missing, "refuse", "drop")
+    roles = Roles(
+        _list_names(target),
+        None if client is None else str(client),
+        _list_names(ignore),
+        _list_names(categories),
+        targets,
+        missing,
+    )
+    parts = _encode_frames(frame, test, roles, "the table", notes)
     arrays, more = to_arrays(parts, "the table")
     for note in [*notes, *more]:
         warn_user(f"the table: {note}")
@@ -129,13 +144,25 @@ def from_hugging_face(
     if not is_hugging_face(dataset):
         raise DataError(f"the data set must be one of Hugging Face's library, got {short(dataset)}")
     notes: list[str] = []
-    named = (target,) if isinstance(target, str) else tuple(target or ())
-    roles = Roles(named, client, targets=targets)
+    _check_word("targets", targets, "auto", "classes", "numbers")
+    roles = Roles(_list_names(target), client, targets=targets)
     parts = read_hugging_face(dataset, test, roles, "the data set", notes)
     arrays, more = to_arrays(parts, "the data set")
     for note in [*notes, *more]:
         warn_user(f"the data set: {note}")
     return arrays
+
+
+def _check_word(key: str, value: object, *known: str) -> None:
+    if value not in known:
+        raise DataError(f"{key} must be one of {', '.join(map(repr, known))}, got {short(value)}")
+
+
+def _list_names(names: Any) -> tuple[str, ...]:
+    """Names of columns, given as one or as several; those of a frame may be numbers."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        return () if names is None else (str(names),)
+    return tuple(map(str, names))
 
 
 def _encode_frames(
@@ -158,7 +185,7 @@ def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
     if _is_frame(value):
         return _encode_frames(value, None, Roles(), where, notes)
     if isinstance(value, Mapping):
-        return dict(value)
+        return _name_splits(value, where, notes) if "train" in value else dict(value)
     if _is_examples(value):
         return dict(zip(PARTS, _read_examples(value, where), strict=False))
     if isinstance(value, tuple | list) and value and all(map(_is_examples, value)):
@@ -171,10 +198,28 @@ def _name_parts(value: Any, where: str, notes: list[str]) -> dict[str, Any]:
         hint = "; name a file with dataset={'kind': 'csv', 'path': ...}"
     elif _is_examples(getattr(value, "dataset", None)):
         hint = "; pass its dataset"
+    elif hasattr(value, "to_pandas"):
+        hint = "; pass its to_pandas()"
+    elif isinstance(value, Iterable) and not isinstance(value, tuple):
+        hint = "; stack its examples, as in x = np.stack([x for x, y in data])"
     raise DataError(
         f"{where} must be (x, y), (x_train, y_train, x_test, y_test), a dictionary of these, a "
         f"DataFrame, a torch Dataset or a Hugging Face Dataset, got {short(value)}{hint}"
     )
+
+
+def _name_splits(value: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    """The parts of a dictionary with the keys train and test."""
+    made: dict[str, Any] = {}
+    for split, given in value.items():
+        parts = _name_parts(given, f"{where}: {split}", notes)
+        if split not in ("train", "test") or parts.keys() != {"x_train", "y_train"}:
+            raise DataError(
+                f"{where} must have the keys train and test, each (x, y) or a torch Dataset, or "
+                f"the keys {', '.join(PARTS)}, got the keys {', '.join(map(str, value))}"
+            )
+        made |= {f"{letter}_{split}": parts[f"{letter}_train"] for letter in "xy"}
+    return made
 
 
 def _is_frame(value: Any) -> bool:
@@ -190,21 +235,31 @@ def _is_examples(value: Any) -> bool:
 
 def _read_examples(value: Any, where: str) -> tuple[Anything, Anything]:
     """All pairs of a torch Dataset, stacked."""
+    rule = f"{where}: the data set must give a pair (x, y)"
     try:
         pairs = [value[number] for number in range(len(value))]
-        xs, ys = zip(*((pair[0], pair[1]) for pair in pairs), strict=True)
-        x, y = ([_as_array(one, name) for one in some] for name, some in (("x", xs), ("y", ys)))
-        return np.stack(x), np.stack(y)
+        odd = next((pair for pair in pairs if isinstance(pair, Mapping) or len(pair) != 2), None)
+        if odd is None:
+            xs, ys = zip(*pairs, strict=True)
+            x, y = ([_as_array(one, name) for one in some] for name, some in (("x", xs), ("y", ys)))
+            return np.stack(x), np.stack(y)
     except BaseException as error:
         pass_on(error)
         raise DataError(
-            f"{where}: the data set must give a pair (x, y) for each number from 0 to "
-            f"{len(value) - 1}: {describe_error(error, value)}"
+            f"{rule} for each number from 0 to {len(value) - 1}: {describe_error(error, value)}"
         ) from error
+    got = f"{len(odd)} values"
+    if isinstance(odd, Mapping):
+        got = f"a dictionary with the keys {', '.join(map(str, odd))}"
+    raise DataError(f"{rule}, got {got}; wrap it in one whose __getitem__ does")
 
 
 def _as_array(value: Any, where: str) -> Anything:
     """An array; of a tensor on another device, or with a gradient, too."""
+    if hasattr(value, "toarray"):
+        raise DataError(f"{where} is a sparse matrix; pass its toarray()")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DataError(f"{where} has masked values; fill them, or leave out these examples")
     try:
         if hasattr(value, "detach") and hasattr(value, "cpu"):
             value = value.detach().cpu()
@@ -231,11 +286,13 @@ def _put_channels_last(parts: dict[str, Any], where: str, notes: list[str]) -> d
     """Images and volumes as `Arrays` has them, if they are as torch has them.
 
     The first dimension of such examples is 1 or 3, and the last one is too large for channels. An
-    image that is 1 or 3 pixels high and has so many channels is not to be expected.
+    image that is 1 or 3 pixels high and has so many channels is not to be expected. Whole numbers
+    other than bytes are tokens, which a network gets as they are.
     """
     names = [name for name in ("x_train", "x_test") if name in parts]
     sizes = {parts[name].shape[1:] for name in names}
-    if len(sizes) != 1:
+    kinds = {parts[name].dtype for name in names}
+    if len(sizes) != 1 or any(kind.kind in "iu" and kind != np.uint8 for kind in kinds):
         return parts
     (size,) = sizes
     if len(size) not in (3, 4) or size[0] not in (1, 3) or size[-1] <= _CHANNELS:

@@ -125,6 +125,10 @@ class Named:
             hint = did_you_mean(self.name, known)
             if given is None:
                 hint += " (set data_dir or MMFL_DATA if it is elsewhere)"
+            kind = Path(self.name).suffix.removeprefix(".").lower()
+            if kind in ("csv", "parquet", "npz"):
+                hint = f'name a file with dataset = {{ kind = "{kind}", path = {self.name!r} }}'
+                raise DataError(f"data set {self.name!r} is not known; {hint}")
             raise DataError(f"data set {self.name!r}: {str(folder)!r} has no {path.name}; {hint}")
         if entry.published is None:
             return embedded.load(self.name)

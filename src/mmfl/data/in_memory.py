@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,27 +77,31 @@ def keep_data(value: Any, where: str) -> InMemory:
 
 def _own_memory(arrays: Arrays, value: Any) -> Arrays:
     """The data in memory that the program cannot change any more: its hash stays true."""
-    if isinstance(value, Arrays):
-        given = [getattr(value, name) for name in PARTS]
-    elif isinstance(value, Mapping | tuple | list):
-        given = [*value.values()] if isinstance(value, Mapping) else [*value]
-    else:
-        return arrays  # a table or a data set was read into new memory
-    shared = [_as_view(one) for one in given]
+    given = [] if hasattr(value, "iloc") else [*_find_arrays(value)]  # a table is read into new
     parts = {name: getattr(arrays, name) for name in PARTS}
     copies = {
         name: part.copy()
         for name, part in parts.items()
-        if any(one is not None and np.may_share_memory(part, one) for one in shared)
+        if any(np.may_share_memory(part, one) for one in given)
     }
     return replace(arrays, **copies)
 
 
-def _as_view(value: Any) -> npt.NDArray[Any] | None:
-    """An array, or a tensor as an array of the same memory; None of anything else."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = value.detach().cpu()
-    return np.asarray(value) if hasattr(value, "__array__") else None
+def _find_arrays(value: Any) -> Iterator[npt.NDArray[Any]]:
+    """The arrays, and the tensors as arrays of the same memory, that a program has given."""
+    if isinstance(value, Arrays):
+        value = [getattr(value, name) for name in PARTS]
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, tuple | list):
+        for one in value:
+            if isinstance(one, float | int | np.generic):
+                return
+            yield from _find_arrays(one)
+    elif isinstance(value, np.ndarray) or hasattr(value, "detach") or hasattr(value, "iloc"):
+        if hasattr(value, "detach") and hasattr(value, "cpu"):
+            value = value.detach().cpu()
+        yield np.asarray(value)
 
 
 def _hash(arrays: Arrays) -> str:

@@ -27,6 +27,8 @@ def repair_targets(parts: dict[str, Any], where: str, notes: list[str]) -> dict[
     targets = [np.asarray(parts[name]) for name in names]
     if any(one.dtype.kind in "mM" for one in targets):
         raise DataError(f"{where}: targets must be classes or numbers, not dates")
+    if any(one.dtype.kind == "c" for one in targets):
+        raise DataError(f"{where}: targets must be classes or real numbers, not complex numbers")
     if not targets or any(one.dtype.kind == "f" for one in targets):
         return parts
     if any(one.ndim == 2 and one.shape[1] == 1 for one in targets):

@@ -8,11 +8,10 @@ import json
 from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
 from pydantic import BeforeValidator, Field, Strict, TypeAdapter
-from pydantic_core import PydanticCustomError
 
 from mmfl.aggregate import AGGREGATORS, WANTS, Aggregator, Checks, Mean, wanted_by
 from mmfl.allocate import ALLOCATORS, Allocator, FedFair
@@ -20,6 +19,7 @@ from mmfl.config import (
     WRITE_IF_SET,
     Count,
     Natural,
+    PartLike,
     apply_set,
     component,
     dump,
@@ -30,10 +30,11 @@ from mmfl.config import (
     short,
 )
 from mmfl.devices import DeviceName, find_device
-from mmfl.errors import ConfigError, InputError, did_you_mean, text_of
+from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.exchange import LocalWork
 from mmfl.experiment.checkpoints import Checkpoints
 from mmfl.experiment.engines import ENGINES, EngineConfig, Local
+from mmfl.experiment.goals import check_target, find_metric
 from mmfl.experiment.identity import decisive_table, engine_table, hash_table
 from mmfl.experiment.local_training import LocalOverride, LocalTraining
 from mmfl.experiment.mistakes import join_mistakes, move_into_local, name_sources
@@ -47,7 +48,7 @@ from mmfl.experiment.parts import (
 )
 from mmfl.experiment.recruitment import RecruitmentSettings
 from mmfl.faults import Faults, Quarantine
-from mmfl.objectives import METRICS, SCORES, Distance, Error, Metric, Score
+from mmfl.objectives import SCORES, Distance, Error, Score
 from mmfl.optimizers import Sgd
 from mmfl.system.files import hash_input
 from mmfl.system.tracebacks import lead_to
@@ -62,6 +63,9 @@ __all__ = [
     "Task",
     "check_experiment",
 ]
+
+
+Table = Mapping[str, Any]
 
 
 @component
@@ -120,6 +124,34 @@ class Experiment:
     evaluate: Evaluate = Evaluate()
     engine: Annotated[EngineConfig, ENGINES] = Local()
     checkpoints: Checkpoints = Checkpoints()
+
+    if TYPE_CHECKING:  # what the arguments may be, for type checkers
+
+        def __init__(
+            self,
+            rounds: int,
+            clients: Clients | int | Table,
+            tasks: Iterable[Task | Table],
+            seed: int = ...,
+            precision: Literal["float32", "bf16"] = ...,
+            device: str = ...,
+            kernel: KernelName = ...,
+            score: Score | PartLike = ...,
+            score_split: Literal["validation", "test"] = ...,
+            score_source: Literal["server", "clients"] = ...,
+            score_clients: int | None = ...,
+            validation: float = ...,
+            local: LocalTraining | Table = ...,
+            allocator: Allocator | PartLike = ...,
+            recruitment: RecruitmentSettings | Table | None = ...,
+            aggregator: Aggregator | PartLike = ...,
+            checks: Checks | Table = ...,
+            faults: Faults | Table | None = ...,
+            quarantine: Quarantine | Table | None = ...,
+            evaluate: Evaluate | Table = ...,
+            engine: EngineConfig | PartLike = ...,
+            checkpoints: Checkpoints | Table = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -265,7 +297,7 @@ class Experiment:
                 dataclasses.replace(
                     task,
                     kernel=None if self.kernel_of(task) == common else self.kernel_of(task),
-                    metric=_find_metric(task),
+                    metric=find_metric(task),
                 )
                 for task in self.tasks
             )
@@ -340,20 +372,6 @@ class Experiment:
         return schema
 
 
-def _find_metric(task: Task) -> Metric:
-    """What a task is judged by: its metric, or that of its loss."""
-    if task.metric is not None:
-        return task.metric
-    try:
-        with guard_part("loss", task.loss, task=task.name, kind=ConfigError):
-            kind = task.loss.metric
-        metric: Metric = METRICS.parse(kind)
-    except PydanticCustomError as error:
-        said = f"its loss {describe_part(task.loss)} names a metric that cannot be used"
-        raise ConfigError(f"task {task.name!r}: {said}: {text_of(error)}") from error.__cause__
-    return metric
-
-
 def _find_mistakes(text: str, *, allow_imports: bool) -> tuple[str, ...]:
     """The mistakes of a file as it is, without the changes to it."""
     try:
@@ -364,8 +382,10 @@ def _find_mistakes(text: str, *, allow_imports: bool) -> tuple[str, ...]:
 
 
 def check_experiment(value: object) -> None:
-    """Refuse anything but an experiment, such as the name of its file."""
+    """Refuse anything but an experiment, such as the name of its file, and targets out of reach."""
     if not isinstance(value, Experiment):
         raise InputError(
             f"expected an Experiment, got {short(value)}; read a file with Experiment.load"
         )
+    for task in value.tasks:
+        check_target(task)

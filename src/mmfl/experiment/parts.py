@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +20,7 @@ from mmfl.config import (
     WRITE_IF_SET,
     Count,
     Finite,
+    PartLike,
     Positive,
     Text,
     component,
@@ -40,10 +41,11 @@ from mmfl.data import (
 )
 from mmfl.errors import DataError
 from mmfl.experiment.availability import Active, Availability
+from mmfl.experiment.learning_rate import Schedule
 from mmfl.experiment.local_training import LOCAL_KEYS, LocalOverride, LocalTraining
 from mmfl.models import MODELS, Logistic, Mlp, Model
 from mmfl.objectives import LOSSES, METRICS, CrossEntropy, Loss, Metric
-from mmfl.optimizers import Sgd
+from mmfl.optimizers import Optimizer, Sgd
 from mmfl.system.files import hash_input
 from mmfl.system.user_code import guard_part
 
@@ -79,6 +81,14 @@ class Clients:
 
     count: Count
     active: Active = 1.0
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            count: int,
+            active: float | Sequence[float] | Availability | Mapping[str, Any] = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         cycle = self.active.rates if isinstance(self.active, Availability) else (self.active,)
@@ -165,6 +175,37 @@ class Task:
     kernel: KernelName | None = None
     local: LocalOverride = LocalOverride()
     weight: Annotated[Positive, WRITE_IF_SET] = 1.0
+
+    if TYPE_CHECKING:  # what the arguments may be, for type checkers
+
+        def __init__(
+            self,
+            name: str,
+            dataset: Dataset | PartLike = ...,
+            model: Model | PartLike = ...,
+            partition: Partition | PartLike = ...,
+            loss: Loss | PartLike = ...,
+            metric: Metric | PartLike | None = ...,
+            target: float | None = ...,
+            normalize: Normalize | PartLike = ...,
+            augment: Augment | Mapping[str, Any] = ...,
+            warm_start: str | None = ...,
+            kernel: KernelName | None = ...,
+            local: LocalOverride | Mapping[str, Any] = ...,
+            weight: float = ...,
+            *,
+            data: Any = ...,
+            epochs: int | None = ...,
+            steps: int | None = ...,
+            batch_size: int | None = ...,
+            lr: float | Schedule | PartLike | None = ...,
+            momentum: float | None = ...,
+            weight_decay: float | None = ...,
+            remainder: Literal["keep", "drop"] | None = ...,
+            optimizer: Optimizer | PartLike | None = ...,
+            clip_norm: float | None = ...,
+            prox: float | None = ...,
+        ) -> None: ...
 
     also_known: ClassVar[tuple[str, ...]] = LOCAL_KEYS
 

@@ -23,6 +23,8 @@ BIDS = Family(
     table={**DISTRIBUTIONS.table, "csv": Csv},
     needs=(),
     optional=True,
+    own="a DataFrame of bids is written with bids.to_csv('bids.csv', index_label='client'), and "
+    "read with bids = {'kind': 'csv', 'path': 'bids.csv'}",
 )
 
 
@@ -81,13 +83,27 @@ class RecruitmentSettings:
             said = f"cannot read {self.bids.path!r}: {error.strerror}"
             raise InputError(f"recruitment.bids: {said}") from None
 
-    def collect_bids(self, tasks: Sequence[str], clients: Sequence[int], seed: int) -> Bids:
-        """The bids of these clients for these tasks."""
+    def collect_bids(
+        self,
+        tasks: Sequence[str],
+        clients: Sequence[int],
+        seed: int,
+        names: Sequence[str] | None = (),
+    ) -> Bids:
+        """The bids of these clients for these tasks.
+
+        Args:
+            tasks: The tasks.
+            clients: The clients' numbers.
+            seed: Of simulated bids.
+            names: What the data calls the first clients, in order. None = the data is not known:
+                clients that go by name in a file are taken as they are.
+        """
         what = f"clients.count = {len(clients):,} with an auction of {len(tasks)} tasks"
         refuse([Need(what, bytes_needed(len(clients), len(tasks)))])
         if isinstance(self.bids, Csv):
             try:
-                return _match_bids(self.bids.read(), tasks, clients, self.bids.path)
+                return _match_bids(self.bids.read(), tasks, clients, self.bids.path, names)
             except InputError as error:
                 raise InputError(f"recruitment.bids: {error}") from None
         models = {task: self.tasks.get(task, self.bids) for task in tasks}
@@ -98,7 +114,13 @@ def _near(name: str, names: Sequence[str]) -> str:
     return did_you_mean(name, names)
 
 
-def _match_bids(given: Bids, tasks: Sequence[str], clients: Sequence[int], path: str) -> Bids:
+def _match_bids(
+    given: Bids,
+    tasks: Sequence[str],
+    clients: Sequence[int],
+    path: str,
+    names: Sequence[str] | None,
+) -> Bids:
     """The rows and columns of a file in an experiment's order; clients not in it are unwilling.
 
     Columns and tasks must be the same; so must rows and clients, if the file does not name them.
@@ -117,11 +139,24 @@ def _match_bids(given: Bids, tasks: Sequence[str], clients: Sequence[int], path:
                 "'client' can say whose they are"
             )
         return Bids(given.values[:, columns], clients, tuple(tasks))
+    whole = all(isinstance(client, int) for client in given.clients)
+    if names is None and not whole:
+        return Bids(given.values[:, columns], given.clients, tuple(tasks))
     known = ids_of(clients)
-    if not all(isinstance(client, int) for client in given.clients):
+    places = {name: place for place, name in enumerate(names or ())}
+    if places and (not whole or all(str(client) in places for client in given.clients)):
+        strangers = [str(client) for client in given.clients if str(client) not in places]
+        if strangers:
+            raise InputError(
+                f"{path}: client {strangers[0]!r} is not in the experiment; "
+                f"{did_you_mean(strangers[0], list(places))}"
+            )
+        ids = known[[places[str(client)] for client in given.clients]]
+    elif not whole:
         odd = next(name for name in given.clients if not re.fullmatch(r"0|[1-9]\d*", str(name)))
         raise InputError(f"{path}: client {odd!r} is not in the experiment (whole numbers)")
-    ids = np.array(given.clients, dtype=np.int64)
+    else:
+        ids = np.array(given.clients, dtype=np.int64)
     place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     strange = np.flatnonzero(known[place] != ids)
     if len(strange):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mmfl.aggregate import Aggregator, wanted_by
+from mmfl.aggregate import ActiveClients, Aggregator, wanted_by
+from mmfl.allocate import View
 from mmfl.config import short
 from mmfl.errors import EngineError, describe_type
 from mmfl.exchange import ClientFailure, LocalWork, Params
@@ -65,18 +66,23 @@ class Aggregation:
             return state
         return state.replace(loss={**state.loss, **{task: m.loss for task, m in seen.items()}})
 
-    def aggregate(self, task: str, state: State, updates: Iterable[Any]) -> tuple[Params, Any]:
+    def aggregate(
+        self, task: str, view: View, state: State, updates: Iterable[Any]
+    ) -> tuple[Params, Any]:
         """A task's new weights, and the aggregator's state.
 
         Args:
             task: For which task.
+            view: What the allocator saw.
             state: The state before the round.
             updates: What its clients did.
         """
         aggregator: Any = self.aggregator
-        told: dict[str, float] = {}
+        told: dict[str, Any] = {}
         for word in wanted_by(aggregator):
-            if word == "loss":
+            if word == "active":
+                told[word] = _find_active(task, view)
+            elif word == "loss":
                 told[word] = state.loss.get(task, nan)
             else:
                 told[word] = self.work(task, state.versions[task]).lr
@@ -92,6 +98,12 @@ class Aggregation:
             raise EngineError(f"{who} must return {fault}{describe_place(aggregator)}")
         weights, after = answer
         return weights, after
+
+
+def _find_active(task: str, view: View) -> ActiveClients:
+    column = view.tasks.index(task)
+    rows = np.flatnonzero(view.eligible[:, column])
+    return ActiveClients(view.clients[rows], view.sizes[rows, column].astype(np.int64))
 
 
 def _find_fault(answer: Any, old: Params, *, own: bool) -> str:

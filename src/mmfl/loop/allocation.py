@@ -36,6 +36,7 @@ class Allocation:
         rounds: T.
         seed: The experiment's.
         run_id: How jobs name the run.
+        find_targets: The difficulties at which tasks reach their targets, on demand.
     """
 
     allocator: Allocator
@@ -45,6 +46,7 @@ class Allocation:
     rounds: int
     seed: int
     run_id: str
+    find_targets: Callable[[], npt.NDArray[np.float64]] | None = None
 
     def allocate(self, t: int, places: Ints, state: State) -> tuple[View, Assignments, Any]:
         """Algorithm 1, lines 4-5: each active client's task, and the allocator's next state."""
@@ -98,6 +100,8 @@ class Allocation:
             capacity=np.ones(len(clients), dtype=np.int64),
             remembered=state.clients,
             weights=np.array([self.weights[task] for task in federation.tasks]),
+            find_targets=self.find_targets,
+            aggregation=state.aggregator,
         )
         arrays = (view.difficulty, view.weights, clients, places, sizes, view.eligible)
         for array in (*arrays, view.capacity):

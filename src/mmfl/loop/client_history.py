@@ -149,6 +149,13 @@ class ClientTable:
             loss[cell], norm[cell] = segment.loss[rows], segment.norm[rows]
         return counts, loss, norm
 
+    def turns(self, tasks: Sequence[str]) -> Ints:
+        """(S) turns that were accepted, of all clients."""
+        total = np.zeros(len(self.tasks))
+        for segment in self.segments:
+            total += np.bincount(segment.columns, segment.counts, len(self.tasks))
+        return total[[self.tasks.index(task) for task in tasks]].astype(np.int64)
+
     def after(self, turns: Sequence[tuple[Any, ...]]) -> ClientTable:
         """The table after turns: (client, task, loss, norm) each, and perhaps more."""
         if not turns:

@@ -83,7 +83,8 @@ def _round(t: int, ready: Setup, engine: Engine, state: State) -> tuple[State, R
     gate = ready.open_gate(view, state)
     params, aggregator = dict(state.params), dict(state.aggregator)
     for task, updates in gate.by_task(jobs):  # lines 6-11: each client trains its task
-        params[task], aggregator[task] = aggregation.aggregate(task, state, updates)  # lines 12-13
+        new = aggregation.aggregate(task, view, state, updates)  # lines 12-13
+        params[task], aggregator[task] = new
     versions = {task: v + (task in gate.trained) for task, v in state.versions.items()}
     trained, offenders = perf_counter(), state.offenders
     if population.quarantine is not None:

@@ -83,7 +83,8 @@ def recruit(
     """
     if settings is None:
         return None
-    bids = settings.collect_bids(federation.tasks, federation.clients, seed)
+    names = getattr(federation, "names", ())
+    bids = settings.collect_bids(federation.tasks, federation.clients, seed, names)
     told = getattr(federation, "bids", None)  # by clients themselves; NaN where they do not say
     if told is not None:
         bids = Bids(np.where(np.isnan(told), bids.values, told), bids.clients, bids.tasks)

@@ -23,7 +23,8 @@ from mmfl.errors import EngineError, InputError
 from mmfl.exchange import Address, ClientFailure, Evaluation, EvaluationFailure, Split
 from mmfl.faults import Fault, Faults, Injection
 from mmfl.objectives import Measured, Metric, Score, are_possible, compute_value, is_pooled
-from mmfl.system.user_code import guard_part
+from mmfl.system.definitions import describe_place
+from mmfl.system.user_code import describe_part, guard_part, is_own
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine, Federation, Ids, Task
@@ -41,7 +42,7 @@ def combine(
 
     Args:
         pieces: What was measured.
-        metrics: By task; only those of pieces with tallies are needed.
+        metrics: By task; the user's own are refused if their value is impossible.
     """
     sums: dict[str, tuple[float, float, int, float]] = {}
     tallies: dict[str, npt.NDArray[np.float64]] = {}
@@ -68,6 +69,8 @@ def combine(
         if task in found:
             value = _compute_value(task, metrics[task], tally, found[task].examples)
             found[task] = replace(found[task], metric=value)
+    for task, measured in found.items():
+        _refuse_impossible(task, metrics.get(task), measured)
     return found
 
 
@@ -79,6 +82,26 @@ def _compute_value(
             return compute_value(metric, tally, examples)
     except InputError as error:
         raise EngineError(f"task {task!r}: {error}") from error.__cause__
+
+
+def _refuse_impossible(task: str, metric: Metric | None, measured: Measured) -> None:
+    """Refuse a user's metric that is beyond its own bounds, or no number although the loss is."""
+    if metric is None or not is_own(metric):
+        return
+    low, high = metric.bounds
+    value, slack = measured.metric, 1e-5  # of sums in float32
+    if math.isnan(value) and not math.isfinite(measured.loss):  # training has diverged
+        return
+    bounded = low - slack * max(1, abs(low)) <= value <= high + slack * max(1, abs(high))
+    if bounded and math.isfinite(value):
+        return
+    rule = "must be a finite number"
+    if (low, high) != (-math.inf, math.inf):
+        rule += f" from {low:g} to {high:g}, its bounds"
+    raise EngineError(
+        f"task {task!r}: the metric {describe_part(metric)} {rule}, got {value:g}"
+        f"{describe_place(metric)}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +126,16 @@ class Scoring:
     faults: Faults | None
     seed: int
     run_id: str
+
+    def find_targets(self) -> npt.NDArray[np.float64]:
+        """(S) the difficulty at which a task reaches its target; NaN = it has none, or unknown."""
+        found = np.full(len(self.tasks), math.nan)
+        for column, (name, task) in enumerate(self.tasks.items()):
+            if task.target is not None:
+                reached = Measured(math.nan, task.target, 1)
+                with guard_part("score", self.score, task=name):
+                    found[column] = self.score.difficulty(reached, task)
+        return found
 
     def score_tasks(
         self, t: int, engine: Engine, state: State, trained: Collection[str] = ()

@@ -128,23 +128,31 @@ def _make_setup(experiment: Experiment, engine: Engine, population: Population |
     seed, run_id, rounds = experiment.seed, experiment.run_id, experiment.rounds
     weights = {task.name: task.weight for task in experiment.tasks}
     split = experiment.score_split if experiment.score_source == "server" else None
+    scoring = Scoring(
+        experiment.score,
+        {task.name: task for task in experiment.tasks},
+        split,
+        population,
+        experiment.faults,
+        seed,
+        run_id,
+    )
     return Setup(
         experiment,
         engine,
         population,
         Allocation(
-            experiment.allocator, population, experiment.work, weights, rounds, seed, run_id
-        ),
-        Aggregation(experiment.aggregator, experiment.work),
-        Scoring(
-            experiment.score,
-            {task.name: task for task in experiment.tasks},
-            split,
+            experiment.allocator,
             population,
-            experiment.faults,
+            experiment.work,
+            weights,
+            rounds,
             seed,
             run_id,
+            scoring.find_targets,
         ),
+        Aggregation(experiment.aggregator, experiment.work),
+        scoring,
         RegularEvaluation(
             experiment.evaluate.every,
             rounds,

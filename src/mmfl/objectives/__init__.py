@@ -33,6 +33,7 @@ from mmfl.objectives.metrics import (
     best_value,
     describe_merits,
     find_merit,
+    refuse_target,
 )
 from mmfl.objectives.perplexity import Perplexity
 from mmfl.objectives.pooled import (
@@ -99,4 +100,5 @@ __all__ = [
     "find_sums_shape",
     "is_pooled",
     "read_sums",
+    "refuse_target",
 ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, Strict
 
-from mmfl.config import Family, OwnFunction, Positive, component
+from mmfl.config import Family, OwnFunction, Positive, component, is_module, problem
 from mmfl.objectives.returned import check_one_number_each
 
 if TYPE_CHECKING:
@@ -132,12 +132,20 @@ class Huber:
 
 @dataclass(frozen=True)
 class OwnLoss:
-    """A user's function: outputs, targets -> the batch's mean, or one number per example."""
+    """A user's function: outputs, targets -> the batch's mean, or one number per example.
+
+    An ``nn.Module``, such as ``nn.CrossEntropyLoss()``, is one, too.
+    """
 
     function: OwnFunction
 
     targets: ClassVar[Targets] = "any"
     metric: ClassVar[str] = "loss"
+
+    def __post_init__(self) -> None:
+        found: Any = self.function.find()
+        if is_module(found) and any(True for _ in found.parameters()):
+            raise problem(f"{self.function.name!r} has weights, which would not be trained")
 
     def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """What it returns, or the mean of that."""
@@ -167,6 +175,8 @@ def find_misfit(loss: Loss, data: Arrays) -> str | None:
             'loss = "cross_entropy", or give its targets as real numbers'
         )
     whole = "" if (data.y_train % 1).any() else ", or give its targets as whole numbers"
+    if whole and data.y_train.ndim > 1 and (data.y_train.sum(-1) == 1).all():
+        whole += " (of one-hot targets, y.argmax(1))"
     return (
         "its loss is for class numbers, but its targets are real numbers; set e.g. "
         f'loss = "mse"{whole}'
@@ -184,4 +194,7 @@ LOSSES = Family(
     },
     needs=("mean", "metric", "targets"),
     function=OwnLoss,
+    accepts=is_module,
+    own="a loss is a function of outputs and targets, or an nn.Module such as "
+    "nn.CrossEntropyLoss() (docs/how-to/write-a-loss.md)",
 )

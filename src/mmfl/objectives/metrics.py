@@ -29,7 +29,7 @@ from mmfl.objectives.returned import check_one_number_each
 if TYPE_CHECKING:
     from mmfl.data import Arrays
 
-__all__ = ["METRICS", "OwnMetric", "best_value", "describe_merits", "find_merit"]
+__all__ = ["METRICS", "OwnMetric", "best_value", "describe_merits", "find_merit", "refuse_target"]
 
 _LEAST, _MOST = -math.inf, math.inf
 
@@ -79,6 +79,13 @@ def best_value(metric: Metric) -> float:
     """The best value that a metric can have."""
     low, high = metric.bounds
     return high if metric.better == "higher" else low
+
+
+def refuse_target(metric: Metric, target: float) -> str:
+    """The rule that a target breaks because no model can reach it; "" if it breaks none."""
+    best, higher = best_value(metric), metric.better == "higher"
+    out_of_reach = target > best if higher else target < best
+    return f"must be at {'most' if higher else 'least'} {best:g}" if out_of_reach else ""
 
 
 def find_merit(kind: str, better: str) -> Callable[[Any], Any]:
@@ -132,4 +139,5 @@ METRICS = Family(
     },
     needs=("on", "better", "bounds"),
     function=OwnMetric,
+    own="a metric is a function of outputs and targets (docs/how-to/write-a-loss.md)",
 )

@@ -12,7 +12,7 @@ from mmfl.allocate import ALLOCATORS
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.experiment import Experiment
 from mmfl.market import MECHANISMS, has_budget, replace_budget
-from mmfl.objectives import Metric, best_value
+from mmfl.objectives import refuse_target
 
 __all__ = [
     "check_beta",
@@ -106,15 +106,11 @@ def find_targets(
     for task in experiment.resolved().tasks:
         if task.name in targets:
             assert task.metric is not None
-            _refuse_out_of_reach(task.name, targets[task.name], task.metric)
+            rule = refuse_target(task.metric, targets[task.name])
+            if rule:
+                given_target = targets[task.name]
+                raise InputError(f"target of task {task.name!r} {rule}, got {given_target:g}")
     return {name: float(targets[name]) for name in names if name in targets}
-
-
-def _refuse_out_of_reach(task: str, target: float, metric: Metric) -> None:
-    best, higher = best_value(metric), metric.better == "higher"
-    if target > best if higher else target < best:
-        rule = f"must be at {'most' if higher else 'least'} {best:g}"
-        raise InputError(f"target of task {task!r} {rule}, got {target:g}")
 
 
 def _refuse_strange(what: str, given: Mapping[str, float], names: Sequence[str]) -> None:

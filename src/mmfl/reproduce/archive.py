@@ -11,6 +11,7 @@ round: the task that it trained ("a" is the first), or "." if none.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -105,8 +106,9 @@ class ArchivedRun:
         """The inverse of `to_json`; `ConfigError` or `ValueError` if it is none."""
         row = parse(_StoredRun, table)
         metric, clients = np.array(row.metric, np.float64).T, np.array(row.clients, np.int64).T
-        if np.isinf(metric).any():
-            raise ValueError("metric must be finite")
+        best = [math.inf if better == "higher" else -math.inf for better in row.better]
+        if (metric == best).any():
+            raise ValueError("metric must not be infinitely good")
         seconds = None if row.seconds is None else np.array(row.seconds, np.float64)
         curves = Curves(
             row.tasks,

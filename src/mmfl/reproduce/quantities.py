@@ -41,13 +41,23 @@ def curve(name: str) -> Callable[[Curves], Floats]:
     if name == "mean":
         return lambda run: np.asarray(run.merit.mean(axis=1))
     if name == "variance":
-        return lambda run: np.asarray(run.merit.var(axis=1))
+        return _compute_variance
     if name == "difference":
-        return lambda run: np.asarray(run.merit.max(axis=1) - run.merit.min(axis=1))
+        return _compute_difference
     if name.startswith("task "):
         task = name.removeprefix("task ")
         return lambda run: np.asarray(run.merit[:, _column(run, task)])
     raise ConfigError(f"unknown quantity {name!r}; known: {_KNOWN}")
+
+
+@np.errstate(invalid="ignore")  # of a model that diverged: NaN
+def _compute_variance(run: Curves) -> Floats:
+    return np.asarray(run.merit.var(axis=1))
+
+
+@np.errstate(invalid="ignore")
+def _compute_difference(run: Curves) -> Floats:
+    return np.asarray(run.merit.max(axis=1) - run.merit.min(axis=1))
 
 
 def find_quantity(name: str) -> Quantity:

@@ -9,6 +9,7 @@ from mmfl.runs.auction import (
 )
 from mmfl.runs.catalog import Catalog, Place, find_runs, order_variants, place_of
 from mmfl.runs.database import DATABASE
+from mmfl.runs.directory.folders import find_run_folder
 from mmfl.runs.directory.lock import find_owner, is_owned
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names, slugify
@@ -73,6 +74,7 @@ __all__ = [
     "find_damage",
     "find_mixed_setups",
     "find_owner",
+    "find_run_folder",
     "find_runs",
     "format_age",
     "inexact",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from mmfl.errors import StoreError, one_line
 from mmfl.runs.auction import read_recruitment
 from mmfl.runs.store import RunStore
 
-__all__ = ["TaskTurns", "turns_by_task"]
+__all__ = ["TaskTurns", "find_troubles", "turns_by_task"]
+
+
+_UNPLANNED = ("raised", "worker")
+"""Reasons that no simulated fault has."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,23 @@ class TaskTurns:
         if self.nobody:
             return "no client could train it"
         return "the auction left it out" if self.left_out else "it got no turn"
+
+
+def find_troubles(outcomes: Mapping[str, TaskTurns], *, faults: bool) -> Iterator[str]:
+    """A sentence for each task that never trained, or whose turns failed and not by a plan.
+
+    Args:
+        outcomes: What became of each task's turns.
+        faults: Whether faults were simulated.
+    """
+    for name, turns in outcomes.items():
+        if turns.broken:
+            yield f"task {name!r} never trained: {turns.why}"
+        elif turns.failed and (not faults or turns.reason.startswith(_UNPLANNED)):
+            yield (
+                f"{turns.failed:,} of {turns.failed + turns.accepted:,} turns of task {name!r} "
+                f"failed; most common reason: {turns.reason}"
+            )
 
 
 def turns_by_task(store: RunStore) -> dict[str, TaskTurns]:

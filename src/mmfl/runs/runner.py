@@ -26,12 +26,14 @@ from mmfl.runs.directory.folders import (
 from mmfl.runs.directory.mark import is_marked
 from mmfl.runs.directory.names import check_folder, check_names, make_absolute
 from mmfl.runs.environment import MadeFrom
+from mmfl.runs.failures import find_troubles
 from mmfl.runs.models import read_descriptions
 from mmfl.runs.result import Run
 from mmfl.runs.resume import find_resumable
 from mmfl.runs.store import RunStore
 from mmfl.runs.verification import find_damage
 from mmfl.system import calls
+from mmfl.system.user_code import warn_user
 
 if TYPE_CHECKING:
     from mmfl.experiment import Engine
@@ -349,6 +351,8 @@ def run(
 ) -> Run:
     """Run an experiment until it finishes, and store it.
 
+    A task that never trained, or turns that failed without a simulated fault, are a warning.
+
     Args:
         experiment: What to do.
         out: The run directory, which must be empty or not exist; by default a new one in ``runs``.
@@ -361,4 +365,7 @@ def run(
     ) as todo:
         for _ in todo:
             pass
-    return Run.load(todo.folder)
+    result = Run.load(todo.folder)
+    for trouble in find_troubles(result.outcomes, faults=experiment.faults is not None):
+        warn_user(trouble)
+    return result

@@ -64,6 +64,7 @@ class Guard:
         always: Whether errors in a built-in part count, too.
         wraps: Whether mmfl's own errors also get these words; by default they are raised as they
             are.
+        hint: What may help, as a clause for the end of the sentence; "" if nothing is known.
     """
 
     def __init__(
@@ -74,8 +75,10 @@ class Guard:
         part: object = None,
         always: bool = False,
         wraps: bool = False,
+        hint: Callable[[BaseException], str] = lambda _: "",
     ) -> None:
         self._failed, self._kind, self._part = failed, kind, part
+        self._hint = hint
         self._always, self._wraps = always, wraps
 
     def __enter__(self) -> None:
@@ -91,7 +94,7 @@ class Guard:
         if stop is not None:
             return
         if self._always or self._is_users(error):
-            said = describe_error(error, self._part)
+            said = describe_error(error, self._part) + self._hint(error)
             failed = self._failed if isinstance(self._failed, str) else self._failed()
             raise lead_to(self._kind(f"{failed}: {said}"), error) from error
 
@@ -145,7 +148,13 @@ def is_users_class(kind: type) -> bool:
 
 
 def describe_part(part: object) -> str:
-    """A part as it is written in Python, shortened; its class, if it cannot be printed."""
+    """A function by its name, any other part as it is written in Python, shortened.
+
+    If it cannot be printed, it is its class.
+    """
+    name = getattr(getattr(part, "function", None), "name", None)
+    if isinstance(name, str):
+        return repr(name)
     try:
         return shorten(repr(part), 200)
     except BaseException as error:

@@ -111,6 +111,8 @@ def hint_at_gradient(error: BaseException, setup: TaskSetup) -> str:
     return f"; the loss has no gradient in the model's weights{place}"
 
 
-def guard_task(task: str, failed: str, part: object) -> Guard:
+def guard_task(
+    task: str, failed: str, part: object, hint: Callable[[BaseException], str] = lambda _: ""
+) -> Guard:
     """A guard for what a task's parts do: whatever they raise is an error of that task."""
-    return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True)
+    return Guard(f"task {task!r}: {failed}", part=part, always=True, wraps=True, hint=hint)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -25,7 +28,7 @@ def try_out(setup: TaskSetup, precision: str, batch_size: int) -> None:
     with setup.device.isolate(), torch.no_grad(), setup.device.seed(stream(0, "try")):
         with guard_task(name, "its examples cannot be prepared", model):  # by a user's `Augment`
             x, y = setup.inputs.train(rows, rng=stream(0, "try"))
-        with guard_task(name, "its model does not run", model):
+        with guard_task(name, "its model does not run", model, partial(_hint_at_tokens, setup)):
             outputs = setup.outputs(x, y, "float32")
             setup.resident.check()
     shape = (len(rows), *y.shape[1:])
@@ -35,9 +38,11 @@ def try_out(setup: TaskSetup, precision: str, batch_size: int) -> None:
         wanted = f"{data.outputs} outputs"
         if len(shape) > 2:
             wanted = f"outputs of shape {shape[1:]}"
+        one_hot = data.classes is not None and outputs.shape == y.shape
+        hint = "; if its targets are one-hot, give y.argmax(1)" if one_hot else ""
         raise EngineError(
             f"task {name!r}: its model must give {wanted} per example, "
-            f"got shape {tuple(outputs.shape)} for {len(x)} examples"
+            f"got shape {tuple(outputs.shape)} for {len(x)} examples{hint}"
             f"{describe_place(setup.resident.module, model)}"
         )
     with (
@@ -48,6 +53,15 @@ def try_out(setup: TaskSetup, precision: str, batch_size: int) -> None:
     ):
         check_mean(loss.mean(outputs, y), loss)
         setup.measure(rows, "train", precision, batch_size)
+
+
+def _hint_at_tokens(setup: TaskSetup, error: BaseException) -> str:
+    """What helps if a network got whole numbers where it wanted real ones."""
+    if setup.data.x_train.dtype != np.int64 or not re.search(
+        r"(?i)\blong\b|same dtype", str(error)
+    ):
+        return ""
+    return "; its examples are whole numbers, which count as tokens: give them as float32"
 
 
 def _refuse_tokens(setup: TaskSetup) -> None:

@@ -163,6 +163,25 @@ def test_rows_with_missing_values_can_be_left_out(load, cell):
     assert len(found.x_train) + len(found.x_test) == 24
 
 
+@pytest.mark.parametrize(
+    "row", ["old,1,0", "7,1,ill", "?,1,?"], ids=["feature", "target", "feature and target"]
+)
+def test_what_is_only_in_a_row_that_is_left_out_does_not_count(load, row):
+    body = "".join(f"{20 + row},{row % 7},{row % 2}\n" for row in range(ROWS))
+    plain = load(f"age,dose,ill\n{body}")[0]
+    found, said = load(f"age,dose,ill\n{row.replace(',1,', ',,')}\n{body}", missing="drop")
+    assert said == ["1 of 31 rows have missing values and are left out"]
+    assert content_hash(found) == content_hash(plain)
+
+
+@pytest.mark.parametrize("cells", [12, 1 << 20])
+def test_text_between_numbers_is_named_after_rows_were_left_out(refused, monkeypatch, cells):
+    monkeypatch.setattr("mmfl.data.tables.csv_file._CELLS", cells)
+    rows = "1,\n" + "3,0\n" * 20 + "old,1\n5,1\n"
+    said = refused(f"age,ill\n{rows}", missing="drop")
+    assert said.startswith(": column 'age' holds numbers, but 'old' in line 23; correct it")
+
+
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_other_separators(tmp_path, mark):
     write(tmp_path / "table.csv", AGE, ILL, mark=mark)
@@ -263,6 +282,9 @@ def test_what_is_wrong_with_a_file_is_one_sentence(refused, text, words):
             ": column 'name' must hold numbers, but line 2 has 'a'",
         ),
         ({"missing": "drop", "target": "none"}, ": every row has a missing value"),
+        ({"target": "age", "ignore": "age"}, ": column 'age' is the target or the client, and"),
+        ({"client": "ward", "ignore": "ward"}, ": column 'ward' is the target or the client, and"),
+        ({"target": ["age", "ill", "age"]}, ": target names column 'age' twice"),
     ],
 )
 def test_what_is_wrong_with_a_column_is_one_sentence(refused, keys, words):

@@ -178,7 +178,8 @@ def test_a_run_that_is_not_finished_gives_models_that_say_so(small):
 
 def test_a_task_that_never_trained_says_so(small):
     wild = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.lr=1e30", "local.epochs=3"])
-    mmfl.run(wild, "run")
+    with pytest.warns(MmflWarning, match="never trained"):
+        mmfl.run(wild, "run")
     with pytest.warns(MmflWarning, match="never trained"):
         export_models(Path("run"), Path("out"))
     assert "**Note:** task 'dense' never trained" in Path("out/dense/README.md").read_text()

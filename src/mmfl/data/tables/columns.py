@@ -31,7 +31,8 @@ class Column:
         missing: Which cells are empty; whatever `values` holds there means nothing.
         words: The different texts; None = it is a column of numbers.
         mixed: The row and the text of the first cell that is not a number, in a column that holds
-            numbers as well; None = there is no such cell.
+            numbers as well; None = there is no such cell. If the column is so long that its cells
+            were not kept, `words` is empty.
         kind: What it holds, if that is neither numbers nor text, e.g. "dates".
     """
 
@@ -42,8 +43,20 @@ class Column:
     kind: str = ""
 
     def take(self, rows: Anything) -> Column:
-        """These rows of it."""
-        return replace(self, values=self.values[rows], missing=self.missing[rows])
+        """These rows of it, in ascending order; of its words only those that are in them."""
+        values, missing = self.values[rows], self.missing[rows]
+        if self.words is None or not len(self.words):
+            return replace(self, values=values, missing=missing)
+        used, places = np.unique(values[~missing], return_inverse=True)
+        values = np.full(len(rows), -1)
+        values[~missing] = places
+        words = tuple(self.words[place] for place in used.tolist())
+        text = np.array([not is_number(word) for word in words], np.bool_)
+        mixed = None
+        if self.mixed is not None and text.any() and not text.all():
+            row = int(np.isin(values, np.flatnonzero(text)).argmax())
+            mixed = row, words[values[row]]
+        return Column(values, missing, words, mixed, self.kind)
 
     @cached_property
     def parsed(self) -> Column:

@@ -131,7 +131,16 @@ class Encoder:
             if name not in table.columns and name not in table.ignored:
                 known = did_you_mean(name, [*table.columns, *table.ignored])
                 raise DataError(f"{table.where} has no column {short(name)}; {known}")
+        for name in (*roles.target, *client):
+            if name in roles.ignore:
+                raise DataError(
+                    f"{table.where}: column {short(name)} is the target or the client, and cannot "
+                    "be in ignore"
+                )
         if roles.target:
+            twice = next((name for name in roles.target if roles.target.count(name) > 1), None)
+            if twice is not None:
+                raise DataError(f"{table.where}: target names column {short(twice)} twice")
             return roles.target
         named = tuple(name for name in table.columns if name.lower() in TARGETS)
         if len(named) != 1:
@@ -142,7 +151,10 @@ class Encoder:
         """Without rows that have missing values, if that is wanted; else they are refused."""
         empty = np.zeros(table.rows, bool)
         for name in used:
-            missing = table.columns[name].missing
+            column = table.columns[name]
+            if column.mixed is not None and not column.words:  # its cells are not known
+                raise self._refuse_mixed(table, name)
+            missing = column.missing
             if self._roles.missing == "refuse" and missing.any():
                 count = plural(int(missing.sum()), "missing value")
                 first = table.place(int(missing.argmax()))
@@ -208,11 +220,7 @@ class Encoder:
                     f"{self._advice.text}"
                 )
             if column.mixed is not None and not named:
-                row, cell = column.mixed
-                raise DataError(
-                    f"{table.where}: column {short(name)} holds numbers, but {short(cell)} in "
-                    f"{table.place(row)}; {self._advice.mixed}"
-                )
+                raise self._refuse_mixed(table, name)
         real = [column.parsed.words is None for column in columns]
         if all(real) and not named:
             return None
@@ -226,6 +234,16 @@ class Encoder:
                 f"{short(known[0])}; {self._advice.text}"
             )
         return known
+
+    def _refuse_mixed(self, table: Table, name: str) -> DataError:
+        """The error for a column of features that holds numbers and text."""
+        mixed = table.columns[name].mixed
+        assert mixed is not None
+        row, cell = mixed
+        return DataError(
+            f"{table.where}: column {short(name)} holds numbers, but {short(cell)} in "
+            f"{table.place(row)}; {self._advice.mixed}"
+        )
 
     def _read_numbers(self, table: Table, name: str) -> Anything:
         """A column of numbers that float32 can hold."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mmfl.config import short
 from mmfl.data.tables.columns import Column, Table
 from mmfl.errors import DataError
 
@@ -14,6 +15,9 @@ __all__ = ["read_frame"]
 
 def read_frame(frame: Any, where: str) -> Table:
     """A table with the frame's columns; their names become text."""
+    if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
+        hint = "; pass its to_pandas()" if hasattr(frame, "to_pandas") else ""
+        raise DataError(f"{where} must be a pandas DataFrame, got {short(frame)}{hint}")
     names = [str(name) for name in frame.columns]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -31,7 +35,8 @@ def _column(values: Any) -> Column:
     if kind in "mM":
         return Column(np.zeros(len(values)), missing, kind="dates")
     if kind in "biuf" and not categories:
-        filled = values.fillna(0) if missing.any() and kind != "f" else values
+        nothing = False if kind == "b" else 0
+        filled = values.fillna(nothing) if missing.any() and kind != "f" else values
         return Column(np.asarray(filled, _numpy_kind(kind)), missing)
     cells = np.asarray(values, object)
     types = {type(cell) for cell, empty in zip(cells, missing, strict=True) if not empty}
@@ -47,6 +52,8 @@ def _column(values: Any) -> Column:
         return Column(np.array(filled, bool), missing)
     try:
         numbers = np.array(filled, np.int64 if types <= {int, np.int64} else np.float64)
+        if numbers.ndim > 1:
+            raise ValueError
     except (TypeError, ValueError, OverflowError):
         kind = f"values of type {sorted(one.__name__ for one in types)[0]}"
         return Column(np.zeros(len(cells)), missing, kind=kind)

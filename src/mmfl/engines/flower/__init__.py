@@ -5,6 +5,6 @@ This package imports flwr (`pip install 'mmfl[flower]'`); nothing else in mmfl n
 
 from mmfl.engines.flower.data import NodeSettings
 from mmfl.engines.flower.engine import FlowerEngine
-from mmfl.engines.flower.node import Node
+from mmfl.engines.flower.node import Node, describe_mistake
 
-__all__ = ["FlowerEngine", "Node", "NodeSettings"]
+__all__ = ["FlowerEngine", "Node", "NodeSettings", "describe_mistake"]

@@ -32,7 +32,12 @@ from mmfl.system.user_code import describe_error, pass_on
 if TYPE_CHECKING:
     from mmfl.train import Trainer
 
-__all__ = ["Node"]
+__all__ = ["Node", "describe_mistake"]
+
+
+def describe_mistake(said: str) -> RecordDict:
+    """The answer of a node that cannot answer."""
+    return pack({"failed": ["raised", said]})
 
 
 class Node:
@@ -63,7 +68,7 @@ class Node:
         except BaseException as error:  # code of the node's owner may raise anything
             pass_on(error)
             said = str(error) if isinstance(error, MmflError) else describe_error(error)
-            return pack({"failed": ["raised", said]})
+            return describe_mistake(said)
 
     def _prepare(self, table: Mapping[str, Any]) -> None:
         """Serve the experiment of a message from now on."""

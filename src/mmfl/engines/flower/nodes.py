@@ -95,10 +95,11 @@ class Nodes:
         while pending.waiting:
             found = list(pending.pull())
             yield from found
-            if time.monotonic() >= pending.deadline:
+            left = pending.deadline - time.monotonic()
+            if pending.waiting and not found and left <= 0:
                 yield from pending.give_up()
             elif pending.waiting and not found:
-                time.sleep(min(POLL, max(0.0, pending.deadline - time.monotonic())))
+                time.sleep(min(POLL, left))
 
     def start(self, requests: Sequence[Request], timeout: float) -> Pending:
         """The same without waiting: the replies are pulled later."""
@@ -144,6 +145,7 @@ class Pending:
                     self._node[number] = request.node
                 else:
                     yield number, Silence("dropout", "its node could not be sent the message")
+        self.deadline = time.monotonic() + self._timeout
 
     def pull(self) -> Iterator[tuple[int, Reply]]:
         """What has arrived."""

@@ -11,6 +11,7 @@ from mmfl.system.files import exists, is_folder, is_link, list_folder
 
 __all__ = [
     "FolderTakenError",
+    "find_run_folder",
     "free_folder",
     "last_folder",
     "no_run",
@@ -68,6 +69,21 @@ def _find_compared(folder: Path, lacks: str) -> Path | None:
             if found:
                 return min(found)
     return None
+
+
+def find_run_folder(wanted: Path, *, renumber: bool, resume: bool) -> Path:
+    """The folder of a run that another process is going to write.
+
+    Args:
+        wanted: Its name.
+        renumber: If `wanted` is taken, use `wanted`-2, -3, ...; to resume, the last that exists.
+        resume: Whether a run that is there is resumed.
+    """
+    if renumber:
+        return (last_folder if resume else free_folder)(wanted)
+    if not resume:
+        refuse_taken(wanted)
+    return wanted
 
 
 def free_folder(wanted: Path) -> Path:
