@@ -72,6 +72,9 @@ experiment-first_run: run
 experiment-paper: .venv/run.stamp
 	@$(BIN)/mmfl reproduce all --scale small $(ARGS)
 
+experiment-benchmark: .venv/run.stamp
+	@$(BIN)/mmfl benchmark $(ARGS)
+
 experiment-equal_bounds: .venv/run.stamp
 	@$(BIN)/mmfl compare experiments/first_run/first_run.toml --seeds 0-4 --out runs/equal_bounds/first_run \
 		--vary 'allocator=fed_fair,{kind="fed_fair",alpha=8.0},equal_bounds,{kind="equal_bounds",horizon=50},{kind="equal_bounds",learn=false},{kind="equal_bounds",horizon=50,learn=false},uniform,round_robin' $(ARGS)

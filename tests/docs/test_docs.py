@@ -68,8 +68,8 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
 
 EXPERIMENTS = sorted(
     path
-    for path in HOUSE.glob("experiments/*/*.toml")
-    if path.parent.name not in ("exp5", "paper")  # markets, and studies
+    for path in (*HOUSE.glob("experiments/*/*.toml"), *HOUSE.glob("experiments/*/settings/*"))
+    if path.parent.name not in ("exp5", "paper", "benchmark")  # markets, studies, rules
 )
 
 

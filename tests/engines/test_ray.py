@@ -14,14 +14,8 @@ import pytest
 from mmfl.engines.ray.connection import connect
 from mmfl.errors import EngineError
 from support.helpers import one_line
+from support.ray_nodes import descendants
 from support.warm import children
-
-
-def descendants(process: int) -> list[int]:
-    """A process, its children, and theirs."""
-    threads = Path(f"/proc/{process}/task").glob("*/children")
-    below = [int(number) for thread in threads for number in thread.read_text().split()]
-    return [process, *(found for child in below for found in descendants(child))]
 
 
 def listeners() -> set[str]:

@@ -19,6 +19,7 @@ from mmfl.aggregate.median import Median
 from mmfl.aggregate.multi_krum import MultiKrum
 from mmfl.aggregate.q_fel import QFel, q_fel_as_published
 from mmfl.aggregate.server_momentum import ServerMomentum
+from mmfl.aggregate.stale_updates import StaleUpdates
 from mmfl.aggregate.trimmed_mean import TrimmedMean
 from mmfl.aggregate.unbiased import Unbiased
 from mmfl.config import Family
@@ -41,6 +42,7 @@ __all__ = [
     "MultiKrum",
     "QFel",
     "ServerMomentum",
+    "StaleUpdates",
     "TrimmedMean",
     "Unbiased",
     "check_update",
@@ -62,6 +64,7 @@ AGGREGATORS = Family(
         "server_momentum": ServerMomentum,
         "fed_adam": FedAdam,
         "fed_yogi": FedYogi,
+        "stale_updates": StaleUpdates,
         "unbiased": Unbiased,
     },
     needs=("aggregate", "mergeable"),

@@ -9,10 +9,15 @@ from mmfl.allocate.base import Allocator, Assignment, Assignments, View, first_f
 from mmfl.allocate.rules.equal_bounds import EqualBounds
 from mmfl.allocate.rules.exponential_weights import ExponentialWeights
 from mmfl.allocate.rules.fed_fair import FedFair, allocation_probabilities
+from mmfl.allocate.rules.job_queues import JobQueues
 from mmfl.allocate.rules.lvr import Lvr
 from mmfl.allocate.rules.mfa_round_robin import MfaRoundRobin
+from mmfl.allocate.rules.optimus import Optimus
 from mmfl.allocate.rules.round_robin import RoundRobin
 from mmfl.allocate.rules.sequential import Sequential
+from mmfl.allocate.rules.slaq import Slaq
+from mmfl.allocate.rules.stale_vr import StaleVr
+from mmfl.allocate.rules.themis import Themis
 from mmfl.allocate.rules.tilted import Tilted
 from mmfl.allocate.rules.ucb import Ucb
 from mmfl.allocate.rules.uniform import Uniform
@@ -27,10 +32,15 @@ __all__ = [
     "EqualBounds",
     "ExponentialWeights",
     "FedFair",
+    "JobQueues",
     "Lvr",
     "MfaRoundRobin",
+    "Optimus",
     "RoundRobin",
     "Sequential",
+    "Slaq",
+    "StaleVr",
+    "Themis",
     "Tilted",
     "Ucb",
     "Uniform",
@@ -46,10 +56,15 @@ ALLOCATORS = Family(
         "equal_bounds": EqualBounds,
         "exponential_weights": ExponentialWeights,
         "fed_fair": FedFair,
+        "job_queues": JobQueues,
         "lvr": Lvr,
         "mfa_round_robin": MfaRoundRobin,
+        "optimus": Optimus,
         "round_robin": RoundRobin,
         "sequential": Sequential,
+        "slaq": Slaq,
+        "stale_vr": StaleVr,
+        "themis": Themis,
         "tilted": Tilted,
         "ucb": Ucb,
         "uniform": Uniform,

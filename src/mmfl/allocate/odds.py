@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import numpy.typing as npt
 
 from mmfl.allocate.base import Floats
 
-__all__ = ["normalize_log_odds"]
+__all__ = ["normalize_log_odds", "restrict_shares"]
 
 
 def normalize_log_odds(log: Floats, weights: Floats | None = None) -> Floats:
@@ -24,4 +27,15 @@ def normalize_log_odds(log: Floats, weights: Floats | None = None) -> Floats:
         log -= log.max(axis=1, keepdims=True)
     odds = np.exp(log)
     p: Floats = odds / odds.sum(axis=1, keepdims=True)
+    return p
+
+
+def restrict_shares(shares: Floats) -> Callable[[npt.NDArray[np.intp]], Floats]:
+    """From sets of tasks (g, c) to their shares, made to add up to 1; all alike where all are 0."""
+
+    def p(tasks: npt.NDArray[np.intp]) -> Floats:
+        some: Floats = shares[tasks]
+        total = some.sum(axis=1, keepdims=True)
+        return np.where(total > 0, some / np.where(total > 0, total, 1.0), 1.0 / tasks.shape[1])
+
     return p

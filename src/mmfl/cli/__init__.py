@@ -12,6 +12,7 @@ import typer
 from mmfl import __version__
 from mmfl.cli import (
     auction,
+    benchmark,
     check,
     compare,
     dashboard,
@@ -66,6 +67,7 @@ app.command("run", cls=ExperimentCommand)(run.run)
 app.command("compare", cls=ExperimentCommand)(compare.compare)
 app.command("plan", cls=ExperimentCommand)(plan.plan)
 app.command("reproduce", cls=DebugCommand)(reproduce.reproduce)
+app.command("benchmark", cls=DebugCommand)(benchmark.benchmark)
 app.command("check", cls=ExperimentCommand)(check.check)
 app.command("schema")(check.schema)
 app.command("list", cls=PlainCommand)(listing.list_)

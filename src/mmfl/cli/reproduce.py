@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmfl.cli.shared.debugging import log_traces
 from mmfl.cli.shared.options import DataDir, Json, Quiet, name_options_of, stop_on_signals
 from mmfl.cli.shared.streams import NEVER_TRAINED, complain, survive_closed_output
-from mmfl.cli.views.compare import CompareView, note_event
-from mmfl.errors import ComparisonError, InputError, printable
+from mmfl.cli.views.missing import run_missing
+from mmfl.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mmfl.comparison import Comparison, Jobs
     from mmfl.report import Remark
     from mmfl.reproduce import Archive, Finding, Reproduction
 
@@ -94,7 +91,7 @@ def reproduce(
         if not figures_only:
             with stop_on_signals(lambda: kept):
                 planned = one.comparisons(chosen, data_dir, missing=missing)
-                failed += _run_missing(one, planned, wanted, console)
+                failed += run_missing(one.name, planned, wanted, console)
         found[one.name] = _show(one, () if figures_only else chosen, console, store)
         console.print()
     if store:
@@ -115,34 +112,6 @@ def _find_missed(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if missed:
         more = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
         yield f"a result differs from the stored one by more than the tolerance: {missed[0]}{more}"
-
-
-def _run_missing(
-    one: Reproduction,
-    comparisons: Iterable[tuple[str, Comparison]],
-    jobs: Jobs,
-    console: Console,
-) -> list[str]:
-    """Run what is missing, setting by setting; returns a sentence about each with failed runs."""
-    failed = []
-    for setting, comparison in comparisons:
-        if all(run.done for run in comparison.runs):
-            continue
-        missing = sum(run.missing for run in comparison.runs)
-        if missing:
-            console.print(f"{setting}: {missing} runs to do")
-        with (
-            log_traces() as log,
-            closing(comparison.go(comparison.jobs(jobs))) as steps,
-            CompareView(comparison, console) as view,
-        ):
-            try:
-                for run, event in steps:
-                    view.show(run, event)
-                    note_event(log, run, event)
-            except ComparisonError as error:
-                failed.append(f"{one.name}, {setting}: {error}")
-    return failed
 
 
 def _show(one: Reproduction, seeds: Sequence[int], console: Console, store: bool) -> dict[str, Any]:

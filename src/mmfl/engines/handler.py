@@ -4,6 +4,7 @@
                hashes of the user's modules,
                objects in memory
     weights    manifest of the weights              -> {}
+    probe      jobs of each task                    -> a hash of their results, versions
     numerics   task                                 -> what it computes with (for any task the same)
     weigh      task                                 -> how large its model will be, or null
     initial    task                                 -> layout, and the weights as bytes
@@ -22,6 +23,7 @@ what it shares with this process: to the socket, or to a slot.
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 from collections.abc import Mapping
 from operator import attrgetter
@@ -30,6 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mmfl import __version__
 from mmfl.aggregate import ChunkSum, check_update
 from mmfl.config import unpack
 from mmfl.engines.evaluations import pack_evaluations
@@ -162,14 +165,16 @@ class Handler:
         slot: list[int] | None,
     ) -> tuple[Any, Any]:
         """Turns of one chunk; with `merge` their sum is the result, else the one delta."""
-        run, number, task, version = address
-        local = [LocalWork(**work) for work in works]
-        jobs = [
-            Job(Address(run, number, task, client, version), seed, local[its])
-            for client, its in zip(clients, which, strict=True)
-        ]
-        flat = self._memory.find_weights(task, weights)
+        jobs = _read_jobs(address, seed, clients, works, which)
+        flat = self._memory.find_weights(address[2], weights)
         place = self._memory.find_place(slot, np.float64 if merge else np.float32, len(flat))
+        answer, good = self._train(jobs, flat, place, merge=merge)
+        return answer, self._memory.deliver(place) if good else b""
+
+    def _train(
+        self, jobs: list[Job], flat: Flat, place: npt.NDArray[Any], *, merge: bool
+    ) -> tuple[Message, bool]:
+        """The answer, and whether there is something in the place."""
         results, chunk = [], ChunkSum(place)
 
         def give_place() -> npt.NDArray[Any]:
@@ -187,8 +192,28 @@ class Handler:
             start, now = now, calls.perf_counter()
             results.append(_write_result(result, seconds=now - start))
         total = chunk.sum()
-        answer = {"results": results, "examples": total.examples if total else 0}
-        return answer, self._memory.deliver(place) if good else b""
+        return {"results": results, "examples": total.examples if total else 0}, good
+
+    def do_probe(self, probe: int, units: list[Any]) -> tuple[Any, bytes]:
+        """A hash of what training and evaluating give here; errors are told when they matter."""
+        digest = hashlib.sha256()
+        for unit in units:
+            names = ("address", "seed", "clients", "works", "which")
+            jobs = _read_jobs(*(unit[name] for name in names))
+            task = jobs[0].address.task
+            try:
+                flat = self.trainer.copy_first(task)
+                place = np.zeros(len(flat))
+                answer, _ = self._train(jobs, flat, place, merge=True)
+                evaluation = self.trainer.evaluate(task, flat, "test")
+            except MmflError as error:
+                digest.update(str(error).encode())
+            else:
+                results = [found[:-1] for found in answer["results"]]  # without seconds
+                digest.update(repr((results, evaluation)).encode() + flat.tobytes())
+                digest.update(place.tobytes())
+        found = {"bits": digest.hexdigest(), "numerics": numerics(self.trainer.device)}
+        return {"probe": probe, "version": __version__} | found, b""
 
     def do_evaluate(
         self, task: str, weights: Any, split: Any, pieces: Any, clients: Any
@@ -206,6 +231,18 @@ class Handler:
         assert isinstance(found.delta, Params)
         layout, count = found.delta.layout, found.examples
         return check_update(found, job.address, layout, count, self._checks)
+
+
+def _read_jobs(
+    address: list[Any], seed: int, clients: list[int], works: list[Any], which: list[int]
+) -> list[Job]:
+    """The jobs of a request."""
+    run, number, task, version = address
+    local = [LocalWork(**work) for work in works]
+    return [
+        Job(Address(run, number, task, client, version), seed, local[its])
+        for client, its in zip(clients, which, strict=True)
+    ]
 
 
 _get_done = attrgetter(*DONE[:-1])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from mmfl.data import Arrays
 from mmfl.devices import refuse_missing
 from mmfl.engines.evaluations import unpack_evaluations
 from mmfl.engines.pool import LATE, Message, Pool
+from mmfl.engines.probe import write_probe
 from mmfl.engines.processes import Launcher, Transport
 from mmfl.engines.setup import name_arrays, write_setup
 from mmfl.engines.units import Unit, cut
@@ -69,7 +71,8 @@ class WorkersEngine:
         timeout: The longest that a request may take, in seconds.
         transport: How arrays get to the workers and back; closed with the engine.
         launcher: Starts the workers.
-        here: Whether the workers are on this machine.
+        here: Whether the workers are on this machine. If not, their bits are compared.
+        remarks: What to add to their numerics.
     """
 
     merges = True
@@ -84,11 +87,13 @@ class WorkersEngine:
         transport: Transport,
         launcher: Launcher,
         here: bool = True,
+        remarks: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._experiment: Experiment
         self.federation: SimulatedFederation
         self._cache = DataCache(data_dir)
-        self.transport, self._here = transport, here
+        self.transport, self._here, self._remarks = transport, here, remarks
+        self._prepared = 0
         self._layouts: dict[str, Layout] = {}
         self._table: dict[str, Any] | None = None
         self._pace: dict[str, float] = {}
@@ -121,6 +126,9 @@ class WorkersEngine:
             self._experiment, self.federation = experiment, federation
             self._cache.keep(experiment, arrays)
             self._share(setup, arrays)
+            if not self._here:
+                self._prepared += 1
+                self._pool.greet(write_probe(experiment, federation, self._prepared))
             self._table = table
 
     def data(self) -> dict[str, str]:
@@ -134,7 +142,8 @@ class WorkersEngine:
     def numerics(self) -> dict[str, str]:
         """What the workers compute with."""
         reply, _ = next(iter(self._of_tasks("numerics").values()))
-        return dict(self._check_reply(reply, "asking a worker for its versions")["numerics"])
+        found = self._check_reply(reply, "asking a worker for its versions")["numerics"]
+        return {**found, **self._remarks}
 
     def initial(self) -> dict[str, Params]:
         """Every task's first weights, built by the workers: this process needs no torch."""

@@ -245,6 +245,8 @@ class Ray:
             asks for none.
         num_gpus: The GPUs for a worker, such as 0.25 if four share one. By default none, or one if
             `device` is a GPU.
+        mixed: Whether machines are used whose processors compute other bits than the first's.
+            Results then depend on which machine trains what, so by default they are refused.
         timeout: As in `local`.
     """
 
@@ -252,6 +254,7 @@ class Ray:
     workers: Workers = "auto"
     num_cpus: Positive = 1.0
     num_gpus: Gpus | None = None
+    mixed: Annotated[bool, Strict()] = False
     timeout: Positive | None = None
 
     def open(self, experiment: Experiment, *, data_dir: Path | None) -> Engine:

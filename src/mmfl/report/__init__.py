@@ -20,7 +20,7 @@ from mmfl.report.statistics import (
     variants,
 )
 from mmfl.report.tables import Differences, Results, data, quantities
-from mmfl.report.words import amount, amounts, counts, number, thin
+from mmfl.report.words import amount, amounts, counts, escape_markdown, number, thin
 
 __all__ = [
     "Cell",
@@ -44,6 +44,7 @@ __all__ = [
     "confidence_interval",
     "counts",
     "data",
+    "escape_markdown",
     "failed_runs",
     "make_text",
     "markdown_table",

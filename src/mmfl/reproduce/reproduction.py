@@ -23,7 +23,7 @@ from mmfl.reproduce.study import Scale, Study, load_scales, load_study
 from mmfl.runs import Run, find_damage
 from mmfl.system.files import is_file, is_folder, list_folder
 
-__all__ = ["Finding", "Reproduction", "find_paper"]
+__all__ = ["Finding", "Reproduction", "find_finished", "find_paper", "group_by_seeds"]
 
 Match = Literal["met", "missed", ""]
 
@@ -96,7 +96,7 @@ class Reproduction:
         for setting in self.study.settings:
             experiments = self._experiments(self.study, setting)
             folder = self.folder / slugify(setting)
-            for names, some in _group_by_seeds(experiments, seeds, stored.get(setting, {})):
+            for names, some in group_by_seeds(experiments, seeds, stored.get(setting, {})):
                 chosen = {name: experiments[name] for name in names}
                 yield setting, Comparison(chosen, some, folder, data_dir=data_dir)
 
@@ -123,7 +123,7 @@ class Reproduction:
             for variant in here.variants or self.study.variants:
                 folder = self.folder / slugify(setting) / slugify(variant)
                 refuse_other_seeds(folder, experiments[variant], ())
-                for seed, path in _find_finished(folder):
+                for seed, path in find_finished(folder):
                     run = ArchivedRun.of(path, with_map=self.study.maps and seed == 0)
                     found.add(setting, variant, seed, run)
         return found
@@ -168,7 +168,7 @@ def find_paper() -> Path:
     raise InputError("the paper's experiments are not installed; name a folder of studies")
 
 
-def _group_by_seeds(
+def group_by_seeds(
     variants: Iterable[str], seeds: Sequence[int], stored: Mapping[str, Collection[int]]
 ) -> Iterator[tuple[list[str], list[int]]]:
     """Variants that lack the same seeds, and these seeds; those that lack none are left out."""
@@ -179,8 +179,8 @@ def _group_by_seeds(
     return ((names, list(missing)) for missing, names in lacking.items() if missing)
 
 
-def _find_finished(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Seed and directory of each finished run of a variant."""
+def find_finished(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Seed and directory of each finished run of a variant; one that is damaged is left out."""
     for path in list_folder(folder) if is_folder(folder) else ():
         seed = path.name.removeprefix("seed-")
         if seed == path.name or not seed.isdecimal():

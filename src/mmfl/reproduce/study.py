@@ -33,7 +33,15 @@ from mmfl.reproduce.names import check_study_names
 from mmfl.reproduce.panels import PANELS, Panel
 from mmfl.system.files import is_file
 
-__all__ = ["Scale", "Study", "StudySetting", "find_studies", "load_scales", "load_study"]
+__all__ = [
+    "Scale",
+    "Study",
+    "StudySetting",
+    "find_studies",
+    "load_scales",
+    "load_study",
+    "merge",
+]
 
 T = TypeVar("T")
 Table = dict[str, Any]

@@ -154,6 +154,10 @@ class Trainer:
         """The names and shapes of a task's weights."""
         return self._setup(task).resident.layout
 
+    def copy_first(self, task: str) -> Flat:
+        """The weights that the task's model is built with."""
+        return self._setup(task).resident.first.copy()
+
     def batch_shape(self, task: str, rows: Ints) -> tuple[int, ...]:
         """The shape of a batch of these training examples, as the model sees it."""
         return tuple(self._setup(task).inputs.train(rows)[0].shape)

@@ -40,16 +40,20 @@ class Actor:
             for option, value in _KEEP_MEMORY.items():
                 ctypes.CDLL(None).mallopt(option, value)
         warnings.simplefilter("ignore", MmflWarning)  # the coordinator has shown them already
+        import ray
         import torch
 
         from mmfl.engines.handler import Handler
 
         torch.set_num_threads(1)
+        node = ray.get_runtime_context().get_node_id()[:8]
+        self._machine = f"{ray.util.get_node_ip_address()} (node {node})"
         self._handler = Handler(_StoreMemory())
 
     def answer(self, request: Message) -> tuple[Message, Any]:
-        """The answer to a request."""
-        return self._handler.answer(request)
+        """The answer to a request; that to a probe says where this is."""
+        reply, frame = self._handler.answer(request)
+        return reply | {"machine": self._machine} if "probe" in reply else reply, frame
 
 
 class _StoreMemory:

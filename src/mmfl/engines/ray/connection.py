@@ -22,6 +22,7 @@ from typing import Any
 
 from mmfl.errors import EngineError, text_of
 from mmfl.system import calls
+from mmfl.system.network import answers, is_loopback, split_address
 
 __all__ = ["Connection", "connect", "import_ray"]
 
@@ -142,10 +143,13 @@ def _start(ray: Any, address: str | None, gpus: int | None, memory: int | None) 
                 "object_store_memory": memory,
                 "_temp_dir": cleanup.enter_context(folder),
             }
+        cleanup.enter_context(_silence(ray))
         cleanup.callback(_shut_down, ray)
         try:
-            with _quietly(ray, here=address is None):
+            with _quietly(ray, here=address is None or _is_here_alone(ray, address)):
                 ray.init(**options)
+        except EngineError:
+            raise
         except (Exception, SystemExit) as error:
             what = "Ray cannot be started" if address is None else f"no Ray answers at {address}"
             raise EngineError(f"{what}: {text_of(error).strip().partition(chr(10))[0]}") from error
@@ -153,6 +157,31 @@ def _start(ray: Any, address: str | None, gpus: int | None, memory: int | None) 
         if address is None and not found.startswith("127."):
             raise EngineError(f"Ray would listen on {found}, which other machines may reach")
         return _Shared(address, address is None, cleanup.pop_all())
+
+
+def _is_here_alone(ray: Any, address: str) -> bool:
+    """Whether a cluster listens on 127.0.0.1 only; `EngineError` if there is none at all.
+
+    Ray itself would wait for minutes, and takes 127.0.0.1 for this machine's outward address.
+    """
+    if address == "auto":
+        return False
+    host, port = split_address(address)
+    if not answers(host, port):
+        raise EngineError(f"no Ray answers at {address}")
+    return is_loopback(host) and not answers(ray.util.get_node_ip_address(), port)
+
+
+@contextmanager
+def _silence(ray: Any) -> Iterator[None]:
+    """Without what Ray prints about machines that it loses: the pool copes with that."""
+    worker = ray._private.worker
+    before = worker.print_to_stdstream
+    worker.print_to_stdstream = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = before
 
 
 def _shut_down(ray: Any) -> None:

@@ -40,7 +40,8 @@ def open_ray(experiment: Experiment, data_dir: Path | None, settings: Ray) -> Wo
         if own:
             refuse(worker_needs(workers), workers=workers)
         strategy = "DEFAULT" if own else "SPREAD"
-        launcher = ActorLauncher(connection.ray, options | {"scheduling_strategy": strategy})
+        placed = {**options, "scheduling_strategy": strategy}
+        launcher = ActorLauncher(connection.ray, placed, mixed=settings.mixed)
         return WorkersEngine(
             experiment,
             data_dir,
@@ -49,6 +50,7 @@ def open_ray(experiment: Experiment, data_dir: Path | None, settings: Ray) -> Wo
             transport=ObjectStore(connection),
             launcher=launcher,
             here=own,
+            remarks={"mixed": "yes"} if settings.mixed else {},
         )
     except BaseException:
         connection.release()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from mmfl import __version__
+from mmfl.engines.probe import describe_difference
 from mmfl.engines.ray.actor import Actor
 from mmfl.engines.requests import Reply
 from mmfl.errors import EngineError, text_of
@@ -25,7 +27,8 @@ _OFTEN = 1.0
 class ActorProcess:
     """An actor and the answers that it owes; see `mmfl.engines.processes.WorkerProcess`."""
 
-    def __init__(self, ray: Any, actor: Any) -> None:
+    def __init__(self, ray: Any, actor: Any, check: Callable[[Message], None]) -> None:
+        self.check_greeting = check
         self._ray, self._actor, self._owner = ray, actor, os.getpid()
         self._answers: deque[Any] = deque()
         self._words, self._code = "", -9
@@ -54,9 +57,6 @@ class ActorProcess:
         self.runs = True
         return reply
 
-    def check_greeting(self, reply: Message) -> None:
-        """All of them are alike."""
-
     def end(self) -> None:
         """Kill the actor."""
         if os.getpid() == self._owner:
@@ -82,9 +82,12 @@ class ActorLauncher:
     Args:
         ray: The module.
         options: Of an actor: its resources, and how it is placed.
+        mixed: Whether machines may give other bits than the first.
     """
 
-    def __init__(self, ray: Any, options: dict[str, Any]) -> None:
+    def __init__(self, ray: Any, options: dict[str, Any], *, mixed: bool) -> None:
+        self._mixed = mixed
+        self._first: dict[int, Message] = {}  # from a probe to its first answer
         self._ray, self._needed = ray, options
         self._kind = ray.remote(Actor).options(max_restarts=0, max_task_retries=0, **options)
         self._since: float | None = None  # no worker has run
@@ -92,7 +95,7 @@ class ActorLauncher:
     def start(self, patience: float | None) -> ActorProcess:
         """A new actor, which may have to wait for its resources."""
         path = [str(entry) or os.getcwd() for entry in sys.path]
-        return ActorProcess(self._ray, self._kind.remote(path, os.getcwd()))
+        return ActorProcess(self._ray, self._kind.remote(path, os.getcwd()), self._compare)
 
     def wait(self, workers: Sequence[ActorProcess], patience: float | None) -> list[ActorProcess]:
         """Wait for answers; `EngineError` if no worker gets a place to run."""
@@ -107,6 +110,25 @@ class ActorLauncher:
             self._refuse_shortage(workers)
             if patience is not None:
                 return []
+
+    def _compare(self, reply: Message) -> None:
+        """Refuse a worker whose machine gives other bits than the first one's."""
+        if "probe" not in reply:
+            return
+        first = self._first.setdefault(reply["probe"], reply)
+        one, other = first["machine"], reply["machine"]
+        if reply["version"] != __version__:
+            raise EngineError(
+                f"{other} has mmfl {reply['version']}, and this machine has {__version__}: install "
+                "the same version on all machines"
+            )
+        difference = describe_difference(first, reply)
+        if difference is not None and not self._mixed:
+            raise EngineError(
+                f"{one} and {other} compute other bits ({difference or 'with the same versions'}), "
+                "so that results would depend on which of them trains what: leave one out of the "
+                "cluster, or set engine.mixed = true"
+            )
 
     def _refuse_shortage(self, workers: Sequence[ActorProcess]) -> None:
         if any(worker.runs for worker in workers):

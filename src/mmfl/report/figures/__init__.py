@@ -13,6 +13,7 @@ from mmfl.report.figures.panels import (
     draw_panels,
 )
 from mmfl.report.figures.plans import draw_plan, save_plan
+from mmfl.report.figures.points import Point, draw_points
 from mmfl.report.figures.saving import check_path, render, save
 from mmfl.report.figures.supply import draw_supply, save_supply
 from mmfl.report.figures.theorems import draw_theorems, save_theorems
@@ -24,6 +25,7 @@ __all__ = [
     "BudgetPanel",
     "LinePanel",
     "MapPanel",
+    "Point",
     "SmallPanel",
     "check_path",
     "draw_auctions",
@@ -32,6 +34,7 @@ __all__ = [
     "draw_comparison",
     "draw_panels",
     "draw_plan",
+    "draw_points",
     "draw_supply",
     "draw_theorems",
     "render",
