@@ -107,3 +107,14 @@ def test_python_imports_nothing_either():
             load()
     assert not Path("was_imported").exists()
     assert Market.load("market.toml", allow_imports=True).bids().shape == (4, 1)
+
+
+def test_a_module_next_to_the_file_comes_before_one_in_the_current_folder(call):
+    folder = Path("mine")
+    folder.mkdir()
+    (folder / f"{MODULE}.py").write_text(PAYLOAD.replace("was_imported", "the_right_one"))
+    (folder / "own.toml").write_text(OWN_ALLOCATOR)
+    code, _, err = call("check", folder / "own.toml", "--allow-imports")
+    assert (code, err) == (0, "")
+    assert Path("the_right_one").exists()
+    assert not Path("was_imported").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import OrderedDict, deque
 
@@ -13,6 +14,7 @@ from torch import nn
 from mmfl.errors import EngineError
 from mmfl.train.module_state import ModuleState
 from mmfl.train.resident import Resident
+from support.helpers import one_line
 
 
 class Helper:
@@ -20,6 +22,46 @@ class Helper:
 
     def __init__(self):
         self.calls, self.seen = 0, [{"tables": [torch.zeros(2)]}]
+
+
+class Slots:
+    """The same without a table of attributes."""
+
+    __slots__ = ("calls", "later", "seen")
+
+    def __init__(self):
+        self.calls, self.seen = 0, [torch.zeros(1)]
+
+    def __repr__(self):
+        return str([getattr(self, name, None) for name in self.__slots__])
+
+
+class Names(list):
+    """A list with an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def __repr__(self):
+        return f"{[*self]} {vars(self)}"
+
+
+class Steps:
+    """An iterator of the user's own."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __next__(self):
+        self.calls += 1
+        return self.calls
+
+    def __iter__(self):
+        return self
+
+    def __repr__(self):
+        return str(self.calls)
 
 
 class Keeper(nn.Module):
@@ -33,7 +75,8 @@ class Keeper(nn.Module):
         self.calls, self.cache, self.empty, self.order = 0, {}, [], OrderedDict(a=1, b=2)
         self.last, self.names, self.tail = None, {"a"}, deque([1, 2], maxlen=2)
         self.table, self.numbers = torch.arange(3.0), np.arange(3)
-        self.helper = Helper()
+        self.helper, self.slots, self.named, self.steps = Helper(), Slots(), Names(), Steps()
+        self.bytes = bytearray(2)
         self.torch_random, self.random = torch.Generator(), random.Random(1)
         self.numpy_random = np.random.default_rng(1)
         self.old_random = np.random.RandomState(1)
@@ -56,6 +99,13 @@ CHANGES = {
     "tensor grown": lambda m: setattr(m.table, "data", torch.arange(9.0)),
     "array": lambda m: m.numbers.__iadd__(1),
     "own object": lambda m: setattr(m.helper, "calls", 3),
+    "slot": lambda m: setattr(m.slots, "calls", 3),
+    "slot that was empty": lambda m: setattr(m.slots, "later", 3),
+    "in a slot": lambda m: m.slots.seen[0].add_(1),
+    "attribute of a list": lambda m: setattr(m.named, "calls", 3),
+    "items of such a list": lambda m: m.named.append(1),
+    "own iterator": lambda m: next(m.steps),
+    "bytes": lambda m: m.bytes.append(1),
     "deep down": lambda m: m.helper.seen[0]["tables"][0].fill_(9),
     "buffer that was None": lambda m: setattr(m, "late", torch.ones(2)),
     "buffer without memory": lambda m: setattr(m, "wide", m.wide + 1),
@@ -155,3 +205,11 @@ def test_a_cache_that_forward_registers_is_no_weight():
     assert not resident.change(resident.first.copy()).any()
     resident.set(resident.first)
     assert not hasattr(resident.module, "more")
+
+
+@pytest.mark.parametrize("made", [itertools.count(), (n for n in "ab"), iter([1])], ids=type)
+def test_an_iterator_is_refused(made):
+    network = nn.Sequential(nn.Linear(2, 2), Keeper())
+    network[1].more = {"inside": made}
+    said = one_line(EngineError, lambda: ModuleState(network, network.parameters()))
+    assert said.startswith(f"the network keeps an iterator ({type(made).__name__}), which cannot")

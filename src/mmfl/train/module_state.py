@@ -3,17 +3,18 @@
 A network's `forward` may cache a table, count its calls, or put one tensor in the place of another.
 A turn must not depend on the turns before it in the same process, which differ from one number of
 workers to the next. So whatever a network can reach through its attributes is noted when it has
-been built: tensors, arrays, random generators, lists, dictionaries, sets, and the attributes of
-layers and of the user's own objects. Classes, functions, global variables and the objects of other
-libraries are left alone.
+been built: tensors, arrays, random generators, lists, dictionaries, sets, and the attributes and
+slots of layers and of the user's own objects. Iterators are refused. Classes, functions, global
+variables and the objects of other libraries are left alone.
 """
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from io import IOBase
 from operator import is_
 from typing import Any
 
@@ -21,9 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mmfl.errors import EngineError
 from mmfl.system.user_code import is_users_class
 
 __all__ = ["ModuleState"]
+
+_NOTHING = object()
 
 LARGE = 1 << 20
 """Tensors of more numbers are copied only if torch has counted a change in place.
@@ -50,9 +54,12 @@ class ModuleState:
             value = waiting.pop()
             if id(value) not in self._seen:
                 action, inner = _inspect(value)
+                slots = _find_slots(value)
                 self._seen[id(value)] = value  # while it is kept, nothing else has this number
                 self._actions += [] if action is None else [action]
-                waiting += inner
+                self._actions += [partial(_put_slots, value, slots)] if slots else []
+                kept = (one for one in slots.values() if one is not _NOTHING)
+                waiting += [*inner, *kept, *_find_attributes(value)]
 
     def restore(self) -> None:
         """Everything as it was when the network was built."""
@@ -75,20 +82,57 @@ def _inspect(value: Any) -> tuple[Callable[[], object] | None, Iterable[Any]]:
             return partial(_put_sequence, value, list(value)) if value else value.clear, value
         case set():
             return partial(_put_set, value, set(value)), ()
+        case bytearray():
+            return partial(_put_bytes, value, bytes(value)), ()
         case tuple():
             return None, value
+    library = isinstance(value, Iterator) and not is_users_class(type(value))
+    if library and not isinstance(value, IOBase):
+        raise EngineError(
+            f"the network keeps an iterator ({type(value).__name__}), which cannot be put back to "
+            "its beginning before each turn; make it in forward, or keep a list"
+        )
+    return _for_generator(value), ()
+
+
+def _for_generator(value: Any) -> Callable[[], object] | None:
+    """What puts back a generator of random numbers; None for anything else."""
+    match value:
         case torch.Generator():
-            return partial(value.set_state, value.get_state()), ()
+            return partial(value.set_state, value.get_state())
+        case np.random.RandomState():
+            return partial(value.set_state, value.get_state())
         case random.Random():
-            return partial(value.setstate, value.getstate()), ()
+            return partial(value.setstate, value.getstate())
         case np.random.Generator():
             bits = value.bit_generator
-            return partial(setattr, bits, "state", bits.state), ()
-        case np.random.RandomState():
-            return partial(value.set_state, value.get_state()), ()
-    if isinstance(value, nn.Module) or is_users_class(type(value)):
-        return None, [vars(value)] if hasattr(value, "__dict__") else ()
-    return None, ()
+            return partial(setattr, bits, "state", bits.state)
+    return None
+
+
+def _find_attributes(value: Any) -> Iterable[Any]:
+    """The table of a layer's attributes, or of those of an object of the user's."""
+    own = isinstance(value, nn.Module) or is_users_class(type(value))
+    return [vars(value)] if own and hasattr(value, "__dict__") else ()
+
+
+def _find_slots(value: Any) -> dict[str, Any]:
+    """What an object of the user's keeps in its slots, which may be empty, by their names."""
+    if isinstance(value, type) or not is_users_class(type(value)):
+        return {}
+    slots = [vars(kind).get("__slots__", ()) for kind in type(value).__mro__]
+    names = [name for some in slots for name in ([some] if isinstance(some, str) else some)]
+    return {name: getattr(value, name, _NOTHING) for name in names if name[:2] != "__"}
+
+
+def _put_slots(value: Any, first: dict[str, Any]) -> None:
+    for name, one in first.items():
+        if getattr(value, name, _NOTHING) is one:
+            continue
+        if one is _NOTHING:
+            object.__delattr__(value, name)
+        else:
+            object.__setattr__(value, name, one)
 
 
 def _for_tensor(tensor: Tensor) -> Callable[[], object] | None:
@@ -135,6 +179,10 @@ def _put_sequence(items: list[Any] | deque[Any], first: list[Any]) -> None:
     if len(items) != len(first) or not all(map(is_, items, first)):
         items.clear()
         items.extend(first)
+
+
+def _put_bytes(items: bytearray, first: bytes) -> None:
+    items[:] = first
 
 
 def _put_set(items: set[Any], first: set[Any]) -> None:

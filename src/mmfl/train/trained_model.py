@@ -109,8 +109,8 @@ class TrainedModel(nn.Module):
         """The network's outputs, batch after batch, in the shape of targets."""
         about = self.description
         rows, size = self._read(x), about.batch_size if batch_size is None else batch_size
-        if size < 1:
-            raise InputError(f"batch_size must be at least 1, got {size}")
+        if not isinstance(size, int | np.integer) or size < 1:
+            raise InputError(f"batch_size must be a whole number >= 1, got {short(size)}")
         inputs, device = self._inputs(rows), next(self.network.parameters()).device
         training = self.training
         self.eval()
