@@ -189,7 +189,7 @@ class Hub:
             return known[1]
         history = known[2] if known is not None else History(overview.folder)
         run, content = describe_now(self._library.root, overview, history)
-        names = ("summary", "table", "clients", "failures")
+        names = ("summary", "table", "clients", "people", "failures")
         parts = {name: self._renderer.part("run_parts", name, run) for name in names}
         acts = describe_acts(overview)
         event = _encode("page", {"parts": parts, "content": content, "acts": acts})
