@@ -8,10 +8,12 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mmfl
 from mmfl.config import (
     apply_set,
     dump,
@@ -349,3 +351,13 @@ def test_did_you_mean_finds_a_known_word(known: list[str], data: st.DataObject) 
 def test_a_number_with_too_many_digits_can_stand_in_a_message():
     assert short(10**5000) == "a number with too many digits"
     assert short([10**5000]) == "a list"
+
+
+def test_numbers_of_numpy_are_numbers():
+    made = mmfl.Experiment(
+        rounds=np.int64(3), clients=np.int32(4), seed=np.uint8(1), validation=np.float32(0.25),
+        tasks=[mmfl.Task("a", "mnist_small", lr=np.float64(0.5), prox=np.float32(0.5))],
+    )  # fmt: skip
+    assert (made.rounds, made.clients.count, made.seed, made.validation) == (3, 4, 1, 0.25)
+    assert type(made.rounds) is int
+    assert mmfl.Experiment.from_toml(made.to_toml()) == made

@@ -197,3 +197,46 @@ def test_a_script_needs_no_main_guard(tmp_path: Path):
     command = [sys.executable, "script.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "finished\n"), done.stderr
+
+
+CELL = """
+from dataclasses import dataclass
+from torch import nn
+
+class Counter:
+    def __init__(self):
+        self.calls = 0
+
+class Net(nn.Module):
+    def __init__(self, shape, outputs):
+        super().__init__()
+        self.layer, self.counter = nn.Linear(*shape, outputs), Counter()
+
+    def forward(self, x):
+        self.counter.calls += 1
+        return self.layer(x) * (1 + self.counter.calls / 50)
+
+@dataclass(frozen=True)
+class Build:
+    width: int
+
+    def build(self, shape, outputs):
+        return nn.Sequential(nn.Linear(*shape, self.width), nn.Linear(self.width, outputs))
+"""
+
+
+@pytest.mark.parametrize("engine", ["inline", {"workers": 2}])
+@pytest.mark.parametrize("name", [None, "__main__", "nowhere_to_import"])
+def test_code_that_is_run_by_exec_has_the_same_bits(name, engine):
+    """A class without a module says that it belongs to `builtins`."""
+    given, plain = ({} if one is None else {"__name__": one} for one in (name, "__main__"))
+    found = []
+    for names, where in ((given, engine), (plain, "inline")):
+        exec(compile(CELL, "<cell>", "exec", dont_inherit=True), names)
+        models = {"a": names["Net"], "b": names["Build"](3)}
+        tasks = [mmfl.Task(task, data=DATA, model=model) for task, model in models.items()]
+        made = mmfl.Experiment(tasks=tasks, clients=5, rounds=2, engine=where)
+        *_, (state, record) = mmfl.rounds(made)
+        assert record.failures == ()
+        found.append([state.params[task].flat.tolist() for task in models])
+    assert found[0] == found[1]

@@ -24,10 +24,17 @@ def convolution():
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2))
 
 
+def one_logit(squeezed):
+    last = nn.Flatten(0) if squeezed else nn.Identity()
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, 1), last)
+
+
 CASES = {
     "whole numbers": (X, Y, flat, "which count as tokens: give them as float32"),
     "whole images": (X.transpose(0, 3, 1, 2), Y, convolution, "tokens: give them as float32"),
     "one-hot": (REAL, ONE_HOT.astype(int), flat, "if its targets are one-hot, give y.argmax(1)"),
+    "one logit": (REAL, Y, lambda: one_logit(False), 'targets and loss = "binary_cross_entropy"'),
+    "one number": (REAL, Y, lambda: one_logit(True), 'targets and loss = "binary_cross_entropy"'),
     "one-hot reals": (REAL, ONE_HOT, flat, "as whole numbers (of one-hot targets, y.argmax(1))"),
 }
 

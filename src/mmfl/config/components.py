@@ -7,6 +7,7 @@ import sys
 import typing
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
+import numpy as np
 import pydantic.dataclasses
 from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError
 
@@ -64,6 +65,11 @@ def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
+def _to_plain(value: Any) -> Any:
+    """A number of NumPy, such as ``labels.max()``, as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, Field))
 def component(cls: type[T]) -> type[T]:
     """Make `cls` a frozen, checked value; a wrong argument raises a one-sentence `ConfigError`."""
@@ -74,8 +80,9 @@ def component(cls: type[T]) -> type[T]:
         names = [field.name for field in dataclasses.fields(made) if field.init]
         if len(args) > len(names):
             raise ConfigError(f"{made.__name__} takes at most {len(names)} values, got {len(args)}")
+        plain = {name: _to_plain(value) for name, value in kwargs.items()}
         try:
-            checked_init(self, **dict(zip(names, args, strict=False)), **kwargs)
+            checked_init(self, **dict(zip(names, map(_to_plain, args), strict=False)), **plain)
         except ValidationError as error:
             raise ConfigError(f"{made.__name__}: {sentence(error, made)}") from find_cause(
                 error, made

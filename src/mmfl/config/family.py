@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from mmfl.config.components import WRITE_IF_SET
 from mmfl.config.imports import OwnFunction, are_imports_allowed, get_import_path, import_object
-from mmfl.config.in_memory import is_in_memory, keep
+from mmfl.config.in_memory import is_in_memory
 from mmfl.config.messages import (
     Mistake,
     find_cause,
@@ -220,9 +220,7 @@ class Family:
 @lru_cache(maxsize=256)
 def _name_class(cls: Any) -> str:
     """The import path of a user's class, or its name in memory."""
-    if cls.__module__ == "__main__" or "<" in cls.__qualname__:
-        return keep(cls)
-    return f"{cls.__module__}:{cls.__qualname__}"
+    return get_import_path(cls)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ of the user's program raises, and the `GeneratorExit` of a generator that is clo
 
 from __future__ import annotations
 
+import builtins
 import functools
 import signal
 import sys
@@ -50,6 +51,10 @@ __all__ = [
 
 TEXT = 800
 """Letters of an exception's text in a message: one may print a whole tensor."""
+
+
+HEAP_TYPE = 1 << 9
+"""The flag of classes that were made by a class statement; see Py_TPFLAGS_HEAPTYPE."""
 
 
 class Guard:
@@ -141,7 +146,9 @@ def is_own(part: object) -> bool:
 def is_users_class(kind: type) -> bool:
     """Whether the user wrote a class: it is not of a library, nor of Python itself."""
     module = kind.__module__
-    if module.partition(".")[0] in {*sys.stdlib_module_names, "builtins"}:
+    if module == "builtins":  # so is what `exec` defines without a __name__
+        return bool(kind.__flags__ & HEAP_TYPE) and not hasattr(builtins, kind.__name__)
+    if module.partition(".")[0] in sys.stdlib_module_names:
         return False
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return not is_library_code(file, module) and not is_installed(file)

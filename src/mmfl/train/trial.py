@@ -38,8 +38,11 @@ def try_out(setup: TaskSetup, precision: str, batch_size: int) -> None:
         wanted = f"{data.outputs} outputs"
         if len(shape) > 2:
             wanted = f"outputs of shape {shape[1:]}"
-        one_hot = data.classes is not None and outputs.shape == y.shape
-        hint = "; if its targets are one-hot, give y.argmax(1)" if one_hot else ""
+        hint = ""
+        if y.ndim > 1 and outputs.shape == y.shape:
+            hint = "; if its targets are one-hot, give y.argmax(1)"
+        elif data.classes == 2 and outputs.numel() == len(y):
+            hint = '; for one yes-or-no output, give real targets and loss = "binary_cross_entropy"'
         raise EngineError(
             f"task {name!r}: its model must give {wanted} per example, "
             f"got shape {tuple(outputs.shape)} for {len(x)} examples{hint}"

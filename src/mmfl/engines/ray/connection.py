@@ -151,8 +151,14 @@ def _start(ray: Any, address: str | None, gpus: int | None, memory: int | None) 
         except EngineError:
             raise
         except (Exception, SystemExit) as error:
+            said = text_of(error).strip().partition("\n")[0]
+            if address == "auto":
+                raise EngineError(
+                    "no Ray was found on this machine: start one with 'ray start', or set "
+                    "engine.address to a host and a port"
+                ) from error
             what = "Ray cannot be started" if address is None else f"no Ray answers at {address}"
-            raise EngineError(f"{what}: {text_of(error).strip().partition(chr(10))[0]}") from error
+            raise EngineError(f"{what}: {said}") from error
         found = ray.util.get_node_ip_address()
         if address is None and not found.startswith("127."):
             raise EngineError(f"Ray would listen on {found}, which other machines may reach")
