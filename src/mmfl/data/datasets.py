@@ -23,6 +23,7 @@ from pydantic import AfterValidator, Field, Strict
 from mmfl.config import Count, Family, Natural, OwnFunction, Text, component, short
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.at_nodes import AtNodes
 from mmfl.data.folders import (
     data_folder,
     default_folder,
@@ -239,6 +240,7 @@ class FromFunction:
 DATASETS = Family(
     name="data set",
     table={
+        "at_nodes": AtNodes,
         "csv": CsvFile,
         "image_folder": ImageFolder,
         "in_memory": InMemory,
