@@ -74,7 +74,7 @@ def test_every_kind_has_its_line_in_the_documentation():
     kinds = [kind for family in families for kind in family.table]
     kinds += [*files, "reduced", "synthetic", "synthetic_regression"]
     assert [kind for kind in kinds if f"`{kind}`" not in text] == []
-    assert set(DATASETS.table) == {"in_memory", "named", *kinds[-3:], *files}
+    assert set(DATASETS.table) == {"at_nodes", "in_memory", "named", *kinds[-3:], *files}
 
 
 @pytest.mark.parametrize("line", ["1", "2", "3", "4-5", "6-11", "12-13", "14"])

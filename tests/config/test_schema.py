@@ -63,6 +63,7 @@ NEEDED: dict[str, Any] = {  # by name, a value for a field that has none
     **{"path": "x.csv", "name": "x", "mu": 0.5, "gamma": 0.5, "std": 0.5, "rate": 0.5, "norm": 0.5},
     **{"median": 0.5, "sigma": 0.5, "low": 0.1, "high": 0.5, "values": [0.5, 0.5, 0.5, 0.5]},
     **{"hash": "x", "kind": "sign_flip", "share": 0.5, "rounds_each": 1, "value": 0.1},
+    "shape": [3],
 }
 BETWEEN_FIELDS = re.compile(
     r"low (must be (below|at most) high|<= high)|one (rate|chance) per client|needs a speed|"

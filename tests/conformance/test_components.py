@@ -24,6 +24,7 @@ FAMILIES = [
     MODELS, NORMALIZATIONS, OPTIMIZERS, PARTITIONS, SCHEDULES, SCORES, SPEEDS,
 ]  # fmt: skip
 NEEDED = {
+    "at_nodes": {"shape": [3]},
     "named": {"name": "x"},
     "csv": {"path": "x.csv"},
     "parquet": {"path": "x.parquet"},

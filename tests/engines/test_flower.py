@@ -9,12 +9,13 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.app import Message, RecordDict
 
 import mmfl
 from mmfl import Experiment
 from mmfl.errors import EngineError, InputError, MmflWarning
 from mmfl.experiment import ENGINES
+from support.bad_replies import BAD, rewrite
 from support.experiments import write_small
 from support.flower_grid import FakeGrid, open_flower
 
@@ -71,106 +72,6 @@ def test_parity_where_clients_score_the_tasks(metric):
     records, state = play(experiment, FakeGrid(4))
     assert state.fingerprint == expected.fingerprint
     assert all(record.failures == () for record in records)
-
-
-def rewrite(**changes):
-    """A bad node: other values in the table of its reply; None removes one."""
-
-    def change(message, reply):
-        table = json.loads(reply.content.config_records["mmfl"]["json"]) | changes
-        table = {key: value for key, value in table.items() if value is not None}
-        reply.content["mmfl"] = ConfigRecord({"json": json.dumps(table)})
-        return [reply]
-
-    return change
-
-
-def send(make):
-    """A bad node: another vector, or other arrays."""
-
-    def change(message, reply):
-        made = make(reply.content.array_records["delta"]["flat"].numpy())
-        made = made if isinstance(made, dict) else {"flat": made}
-        arrays = {name: one if isinstance(one, Array) else Array(one) for name, one in made.items()}
-        reply.content["delta"] = ArrayRecord(arrays)
-        return [reply]
-
-    return change
-
-
-def records(**changes):
-    """A bad node: other records; None removes one."""
-
-    def change(message, reply):
-        for name, record in changes.items():
-            del reply.content[name]
-            if record is not None:
-                reply.content[name] = record
-        return [reply]
-
-    return change
-
-
-def lie(flat, **claims):
-    """An array whose description is false."""
-    told = {"dtype": "float32", "shape": flat.shape, "stype": "numpy.ndarray"}
-    return Array(**(told | {"data": Array(flat).data} | claims))
-
-
-HUGE = (
-    np.lib.format.magic(1, 0)
-    + b"v\x00"
-    + (b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117) + b"\n")
-)
-BAD = {
-    "NaN": ("not finite", send(lambda flat: flat * np.float32("nan"))),
-    "infinite": ("not finite", send(lambda flat: flat + np.float32("inf"))),
-    "one number more": ("shape", send(lambda flat: np.append(flat, flat[:1]))),
-    "two dimensions": ("shape", send(lambda flat: flat[None])),
-    "no tensor": ("names", send(lambda flat: {})),
-    "another tensor": ("names", send(lambda flat: {"w": flat})),
-    "one tensor more": ("names", send(lambda flat: {"flat": flat, "w": flat})),
-    "float64": ("dtype", send(lambda flat: flat.astype(np.float64))),
-    "text": ("dtype", send(lambda flat: flat.astype(str))),
-    "false dtype": ("malformed", send(lambda flat: lie(flat.astype(np.int32)))),
-    "false shape": ("malformed", send(lambda flat: lie(flat[:-1], shape=flat.shape))),
-    "cut": ("malformed", send(lambda flat: lie(flat, data=Array(flat).data[:-3]))),
-    "a huge header": ("malformed", send(lambda flat: lie(flat, data=HUGE.ljust(4 * len(flat))))),
-    "no header": ("malformed", send(lambda flat: lie(flat, data=b"x" * (4 * len(flat) + 128)))),
-    "a pickle": ("malformed", send(lambda flat: lie(flat, stype="pickle"))),
-    "scaled": ("norm", send(lambda flat: flat * np.float32(1e12))),
-    "10**12 examples": ("examples", rewrite(examples=10**12)),
-    "no examples": ("examples", rewrite(examples=0)),
-    "NaN examples": ("examples", rewrite(examples=float("nan"))),
-    "text for examples": ("examples", rewrite(examples="60")),
-    "a list of examples": ("examples", rewrite(examples=[60])),
-    "examples missing": ("examples", rewrite(examples=None)),
-    "loss NaN": ("loss", rewrite(loss_before=float("nan"))),
-    "loss missing": ("malformed", rewrite(loss_after=None)),
-    "seconds": ("seconds", rewrite(seconds="long")),
-    "another address": ("address", rewrite(address=["x", 1, "a", 0, 0])),
-    "an odd address": ("address", rewrite(address=3)),
-    "address missing": ("address", rewrite(address=None)),
-    "its own failure": ("raised", rewrite(failed=["raised", "no more\x1b[2J memory"])),
-    "an odd failure": ("raised", rewrite(failed={"x": 1})),
-    "no delta": ("malformed", records(delta=None)),
-    "no table": ("malformed", records(mmfl=None)),
-    "not JSON": ("malformed", records(mmfl=ConfigRecord({"json": "{"}))),
-    "deep JSON": ("malformed", records(mmfl=ConfigRecord({"json": "[" * 100_000}))),
-    "long JSON": ("malformed", records(mmfl=ConfigRecord({"json": "1" * 2_000_000}))),
-    "a list": ("malformed", records(mmfl=ConfigRecord({"json": "[]"}))),
-    "bytes": ("malformed", records(mmfl=ConfigRecord({"json": b"{}"}))),
-    "nothing": ("malformed", lambda message, reply: [Message(RecordDict(), reply_to=message)]),
-    "an error": (
-        "raised",
-        lambda message, reply: [Message(Error(2, "ValueError: no"), reply_to=message)],
-    ),
-    "its node left": (
-        "dropout",
-        lambda message, reply: [Message(Error(5, "Node Unavailable"), reply_to=message)],
-    ),
-    "silence": ("timeout", lambda message, reply: []),
-}
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -328,6 +229,75 @@ def test_a_node_trains_with_data_of_its_own():
     assert turns[1, "a"] == 7
     assert (1, "b") not in turns
     assert all(record.failures == () for record in found)
+
+
+AFAR = """
+rounds = 6
+score_source = "clients"
+[clients]
+count = 4
+[local]
+lr = 0.01
+batch_size = 8
+[engine]
+kind = "flower"
+[[tasks]]
+name = "near"
+dataset = { kind = "at_nodes", shape = [5], classes = 3 }
+metric = "f1"
+[[tasks]]
+name = "far"
+dataset = { kind = "at_nodes", shape = [4] }
+loss = "mse"
+"""
+
+
+def load_private(task):
+    """What only a node has: clouds to tell apart, and a line to find."""
+    rng = np.random.default_rng(1)
+    if task == "near":
+        y = rng.integers(3, size=90)
+        return np.eye(3, 5, dtype=np.float32)[y] * 4 + rng.normal(size=(90, 5)), y
+    x = rng.normal(size=(60, 4))
+    return x, x @ np.array([[1.0], [2.0], [-1.0], [0.5]]), x[:70], x[:70].sum(axis=1)[:, None]
+
+
+def test_a_server_without_data():
+    own = {client: {"mmfl-data": f"{__name__}:load_private"} for client in range(4)}
+    found, _ = play(Experiment.from_toml(AFAR), FakeGrid(4, configs=own))
+    assert all(record.failures == () for record in found)
+    assert found[-1].metric["near"] > 0.8
+    assert all(np.isfinite([record.metric["far"] for record in found]))
+    assert all(np.isfinite(list(record.difficulty.values())).all() for record in found)
+
+
+def test_a_false_test_of_a_node_does_not_count():
+    def lie_about_tests(message, reply):
+        table = json.loads(message.content.config_records["mmfl"]["json"])
+        if table.get("split") != "test":
+            return [reply]
+        found = [{"task": n, "examples": 1, "loss": 1.0, "metric": 1e9} for n in ("near", "far")]
+        return rewrite(found=found)(message, reply)
+
+    own = {client: {"mmfl-data": f"{__name__}:load_private"} for client in range(4)}
+    grid = FakeGrid(4, configs=own, change={1: lie_about_tests})
+    with pytest.warns(
+        MmflWarning, match="the test of task '(near|far)' is without client 1: claims"
+    ):
+        found, _ = play(Experiment.from_toml(AFAR), grid)
+    assert found[-1].metric["near"] > 0.8
+
+
+def test_data_at_the_nodes_needs_nodes_that_have_it():
+    experiment = Experiment.from_toml(AFAR)
+    own = {client: {"mmfl-data": f"{__name__}:load_private"} for client in range(3)}
+    with pytest.warns(MmflWarning, match="no data of task 'near': mmfl-data must name it"):
+        found, _ = play(experiment, FakeGrid(4, configs=own), nodes=3)
+    assert found[0].active == 3
+    with pytest.raises(InputError, match="its data is at the nodes of a federation"):
+        next(mmfl.rounds(dataclasses.replace(experiment, engine=ENGINES.parse("inline"))))
+    with pytest.raises(InputError, match='set score_source = "clients"'):
+        Experiment.from_toml(AFAR.replace('"clients"', '"server"', 1))
 
 
 @pytest.mark.parametrize(

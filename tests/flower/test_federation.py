@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,8 +16,11 @@ import mmfl
 from mmfl import Experiment
 from mmfl.errors import MmflWarning
 from mmfl.flower import LocalFederation, NodeOptions, read_round
+from mmfl.flower.processes import end_all, find_free_ports
 from mmfl.runs import Run
+from support.bad_replies import BAD
 from support.experiments import write_small
+from support.pages import HOUSE
 
 # ruff: noqa: T201  (what is printed is the measurement: pytest -s)
 pytestmark = [pytest.mark.engines, pytest.mark.cold]
@@ -100,6 +105,49 @@ def test_parity_where_clients_score_the_tasks(federation, tmp_path):
     assert Run.load(tmp_path / "run").fingerprint == reference(path)
 
 
+@pytest.mark.parametrize("what", ["replies", "forged"])
+def test_a_hostile_node_never_ends_a_run(federation, tmp_path, monkeypatch, what):
+    """One bad reply after the other, over the real wire: each costs its client its turn."""
+    from support.hostile_node import FORGED, NAMES
+
+    names = FORGED if what == "forged" else NAMES
+
+    _supernode, worker = federation.nodes[3]
+    worker.signal(signal.SIGKILL)
+    worker.wait(5)
+    address = worker.command[-1]
+    notes = tmp_path / "notes"
+    command = [
+        sys.executable,
+        str(HOUSE / "tests/support/hostile_node.py"),
+        address,
+        str(notes),
+        what,
+    ]
+    env = os.environ | {"PYTHONPATH": str(HOUSE / "tests"), "FLWR_TELEMETRY_ENABLED": "0"}
+    monkeypatch.setattr(worker, "_child", None)
+    path = write(tmp_path / "small.toml", rounds=len(names), engine="timeout = 20")
+    with (tmp_path / "log").open("w") as log:
+        hostile = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        try:
+            records = play(federation, path, tmp_path / "run")
+        finally:
+            hostile.kill()
+            hostile.wait(10)
+            monkeypatch.undo()
+            worker.start()
+    print((tmp_path / "log").read_text()[-2000:])
+    assert notes.read_text().splitlines() == names
+    failures = {record.round: record.failures for record in records}
+    found = {name: [f.reason for f in failures[t]] for t, name in enumerate(names, 1)}
+    if what == "forged":  # the SuperLink may refuse to store it, so that no reply ever comes
+        found = {
+            name: ["malformed" if r == "timeout" else r for r in found[name]] for name in names
+        }
+    assert found == {name: [BAD[name][0]] for name in names}
+    assert {f.address.client for some in failures.values() for f in some} == {3}
+
+
 def test_a_server_app_that_is_killed_resumes_exactly(federation, tmp_path):
     path = write(tmp_path / "small.toml")
     killed = []
@@ -129,19 +177,17 @@ def test_a_superlink_that_is_killed_comes_back(federation, tmp_path):
 
 def test_a_node_without_a_registered_key_is_refused(federation, tmp_path):
     federation._options.append(NodeOptions(0))
-    federation._ports.append(federation._ports[-1] + 1)
+    federation._ports += find_free_ports(1)
     federation.add_node(4, register=False)
     pair = federation.nodes.pop()
     try:
-        until = time.monotonic() + 60
-        while not pair[0].ended and time.monotonic() < until:
-            time.sleep(0.5)
+        pair[0].wait(60)
         log = pair[0].log.read_text()
+        how = pair[0].ended
     finally:
-        for one in pair:
-            one.signal(signal.SIGKILL)
+        end_all(pair)
     print(log[-600:])
-    assert pair[0].ended
+    assert how
     assert "SuperNode ID" not in log
 
 

@@ -1,6 +1,7 @@
 """Data sets, and their partition among clients."""
 
-from mmfl.data.arrays import Arrays, Examples, content_hash
+from mmfl.data.arrays import PARTS, Arrays, Examples, content_hash
+from mmfl.data.at_nodes import AtNodes, make_blank
 from mmfl.data.client_names import match_clients
 from mmfl.data.conversion import from_frame, from_hugging_face
 from mmfl.data.datasets import (
@@ -41,7 +42,9 @@ __all__ = [
     "DATASETS",
     "NORMALIZATIONS",
     "PARTITIONS",
+    "PARTS",
     "Arrays",
+    "AtNodes",
     "Augment",
     "AutoNormalize",
     "AutoPartition",
@@ -79,6 +82,7 @@ __all__ = [
     "holders",
     "keep_data",
     "label_skew",
+    "make_blank",
     "match_clients",
     "read_frame",
     "skew_by_chance",

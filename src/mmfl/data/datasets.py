@@ -23,6 +23,7 @@ from pydantic import AfterValidator, Field, Strict
 from mmfl.config import Count, Family, Natural, OwnFunction, Text, component
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
+from mmfl.data.at_nodes import AtNodes
 from mmfl.data.conversion import is_channels_first, to_arrays
 from mmfl.data.folders import (
     data_folder,
@@ -241,6 +242,7 @@ class FromFunction:
 DATASETS = Family(
     name="data set",
     table={
+        "at_nodes": AtNodes,
         "csv": CsvFile,
         "image_folder": ImageFolder,
         "in_memory": InMemory,

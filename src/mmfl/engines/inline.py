@@ -34,10 +34,15 @@ class InlineEngine:
     workers = 1
 
     def __init__(
-        self, experiment: Experiment, data_dir: Path | None, *, raise_errors: bool = False
+        self,
+        experiment: Experiment,
+        data_dir: Path | None,
+        *,
+        raise_errors: bool = False,
+        blank: bool = False,
     ) -> None:
         self._raise_errors = raise_errors
-        self._cache = DataCache(data_dir)
+        self._cache = DataCache(data_dir, blank=blank)
         self._trainer: Trainer
         self._experiment: Experiment
         self._table: dict[str, Any] | None = None

@@ -29,6 +29,7 @@ from mmfl.config import (
     read_toml,
     short,
 )
+from mmfl.data import AtNodes
 from mmfl.devices import DeviceName, find_device
 from mmfl.errors import ConfigError, InputError, did_you_mean
 from mmfl.exchange import LocalWork
@@ -175,6 +176,12 @@ class Experiment:
                 f'score = "distance" needs a target in every task; task {aimless[0]!r} has none'
             )
 
+        afar = [task.name for task in self.tasks if isinstance(task.dataset, AtNodes)]
+        if afar and self.score_source != "clients":
+            raise ValueError(
+                f"the data of task {afar[0]!r} is at the nodes, so the server cannot score it; set "
+                'score_source = "clients"'
+            )
         for task in self.tasks:
             try:
                 self.local.override(task.local)

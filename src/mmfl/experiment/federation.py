@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.data import Arrays, AutoPartition, ByGroup, Cut, Shards, holders, match_clients
+from mmfl.data import Arrays, AtNodes, AutoPartition, ByGroup, Cut, Shards, holders, match_clients
 from mmfl.errors import DataError, EngineError, MmflError, MmflWarning
 from mmfl.exchange import Split
 from mmfl.objectives import find_sums_shape
@@ -184,6 +184,11 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
         shape = _find_sums_shape(task, arrays[task.name])
         if shape is not None:
             sums[task.name] = shape
+        if isinstance(task.dataset, AtNodes):  # the server has none of it
+            nothing = np.empty(0, np.int64)
+            own = Cut(nothing, nothing, experiment.clients.count)
+            parts[task.name] = _TaskRows(nothing, own, nothing, nothing)
+            continue
         order = stream(experiment.seed, "validation", task.name).permutation(len(y))
         kept = round(experiment.validation * len(y)) if experiment.holds_validation else 0
         if experiment.holds_validation and not 0 < kept < len(y):
@@ -208,7 +213,10 @@ def simulate(experiment: Experiment, arrays: Mapping[str, Arrays]) -> SimulatedF
 
 
 def hold_shards(
-    experiment: Experiment, arrays: Mapping[str, Arrays], shards: Mapping[str, Shards]
+    experiment: Experiment,
+    arrays: Mapping[str, Arrays],
+    shards: Mapping[str, Shards],
+    tests: Mapping[str, Ints],
 ) -> SimulatedFederation:
     """The federation as one of its clients sees it, which has data of its own.
 
@@ -216,11 +224,12 @@ def hold_shards(
         experiment: Its clients and tasks.
         arrays: From task to the client's data.
         shards: From task to which rows of it are the client's.
+        tests: From task to which test rows are the client's.
     """
     nothing, parts, sums = np.empty(0, np.int64), {}, {}
     for task in experiment.tasks:
         rows = np.arange(len(arrays[task.name].y_train))
-        parts[task.name] = _TaskRows(rows, shards[task.name], nothing, nothing)
+        parts[task.name] = _TaskRows(rows, shards[task.name], nothing, tests[task.name])
         shape = _find_sums_shape(task, arrays[task.name])
         if shape is not None:
             sums[task.name] = shape

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmfl.data import (
     Arrays,
+    AtNodes,
     Dataset,
     Named,
     Normalize,
@@ -36,10 +37,15 @@ _UNKNOWN: Any = object()
 
 
 class DataCache:
-    """Data sets in memory: those of the experiment that was served last."""
+    """Data sets in memory: those of the experiment that was served last.
 
-    def __init__(self, data_dir: Path | None) -> None:
-        self._data_dir = data_dir
+    Args:
+        data_dir: Folder of npz files.
+        blank: Whether data that is at the nodes of a federation is replaced by zeros.
+    """
+
+    def __init__(self, data_dir: Path | None, *, blank: bool = False) -> None:
+        self._data_dir, self._blank = data_dir, blank
         self._loaded: list[tuple[Dataset, Arrays]] = []
         self._hashes: list[tuple[Arrays, str]] = []
         self._scalings: list[tuple[Arrays, Normalize, Scaling]] = []
@@ -92,6 +98,8 @@ class DataCache:
 
     def _load(self, task: str, dataset: Dataset) -> Arrays:
         try:
+            if self._blank and isinstance(dataset, AtNodes):
+                return dataset.blank()
             wanted = 0
             if isinstance(dataset, Named | Npz | Synthetic | SyntheticRegression):
                 wanted = dataset.bytes_needed(self._data_dir)

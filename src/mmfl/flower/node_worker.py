@@ -15,6 +15,7 @@ import threading
 import time
 from pathlib import Path
 
+from flwr.app import Error, Message
 from flwr.common.constant import SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import TaskType
@@ -81,9 +82,15 @@ class NodeWorker:
         status, why, context = SubStatus.FAILED, "the message could not be answered", None
         try:
             message, context, _, _ = pull_task_input(client)
-            with self._turn:
-                reply = self._app(message, context)
-            push_message(client, reply, context)
+            try:
+                with self._turn:
+                    reply = self._app(message, context)
+                push_message(client, reply, context)
+            except Exception as error:  # a SuperNode waits for ever for a reply
+                pass_on(error)
+                said = f"{type(error).__name__}: {error}"
+                push_message(client, Message(Error(2, said), reply_to=message), context)
+                raise
             status, why = SubStatus.COMPLETED, ""
         finally:
             push_task_output(client, context, status, why)

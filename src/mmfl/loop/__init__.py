@@ -5,7 +5,7 @@ from mmfl.loop.iteration import Rounds, Steps
 from mmfl.loop.loop import play, rounds
 from mmfl.loop.population import Population
 from mmfl.loop.recruiting import RecruitedClients, compute_payments, recruit, warn_left_out
-from mmfl.loop.scoring import combine
+from mmfl.loop.scoring import combine, find_evaluation_fault
 from mmfl.loop.setup import Setup, set_up
 from mmfl.loop.state import RoundRecord, State, extend_chain
 from mmfl.loop.traces import find_new_traces
@@ -23,6 +23,7 @@ __all__ = [
     "combine",
     "compute_payments",
     "extend_chain",
+    "find_evaluation_fault",
     "find_new_traces",
     "play",
     "recruit",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmfl.loop.population import Population
     from mmfl.loop.state import State
 
-__all__ = ["RegularEvaluation", "Scoring", "combine"]
+__all__ = ["RegularEvaluation", "Scoring", "combine", "find_evaluation_fault"]
 
 
 def combine(
@@ -232,7 +232,9 @@ class _EvaluationGate:
         elif (task, client) in self.heard:
             reason, detail = "duplicate", "evaluated twice"
         else:
-            detail = self._find_fault(answer, self.holds[task][client])
+            detail = find_evaluation_fault(
+                answer, self.holds[task][client], self.metrics[task], self.federation.sums.get(task)
+            )
             reason = "evaluation" if detail else ""
         self.heard.add((task, client))
         if reason:
@@ -254,34 +256,44 @@ class _EvaluationGate:
         version = self.state.versions[task]
         return Address(self.run_id, self.state.round, task, client, version)
 
-    def _find_fault(self, answer: Evaluation, holds: int) -> str:
-        """Why an evaluation may not count; "" if it may."""
-        metric, examples = self.metrics[answer.task], answer.examples
-        assert metric is not None  # the experiment is resolved
-        if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
-            return f"claims {short(examples)} examples, but holds {holds}"
-        sums = (answer.loss, answer.metric, answer.guess)
-        odd = [value for value in sums if not _is_number(value)]
-        if odd:
-            return f"claims {short(odd[0])} where a number is expected"
-        loss, value, guess = (number / examples for number in sums)
-        if not math.isfinite(loss):
-            return f"claims a mean loss of {loss:g}"
-        if not (math.isnan(guess) or 0 <= guess < math.inf):
-            return f"claims a mean loss of {guess:g} for a blind guess"
-        if is_pooled(metric):
-            shape = self.federation.sums[answer.task]
-            with guard_part("metric", metric, task=answer.task):
-                possible = are_possible(metric, answer.tally, shape, examples)
-            return "" if possible else "claims sums for its metric that are not possible"
-        if answer.tally is not None:
-            return "claims sums for a metric that is a mean over examples"
-        low, high = metric.bounds
-        slack = 1e-5 * examples  # of sums in float32
-        bounded = low * examples - slack <= answer.metric <= high * examples + slack
-        if math.isfinite(value) and bounded:
-            return ""
-        return f"claims a mean metric of {value:g}, which is not a number from {low:g} to {high:g}"
+
+def find_evaluation_fault(
+    answer: Evaluation, holds: int, metric: Metric | None, shape: tuple[int, ...] | None
+) -> str:
+    """Why a client's evaluation may not count; "" if it may.
+
+    Args:
+        answer: What it claims.
+        holds: How many examples it holds.
+        metric: The task's.
+        shape: Of the metric's sums, if it has some.
+    """
+    examples = answer.examples
+    assert metric is not None  # the experiment is resolved
+    if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= holds:
+        return f"claims {short(examples)} examples, but holds {holds}"
+    sums = (answer.loss, answer.metric, answer.guess)
+    odd = [value for value in sums if not _is_number(value)]
+    if odd:
+        return f"claims {short(odd[0])} where a number is expected"
+    loss, value, guess = (number / examples for number in sums)
+    if not math.isfinite(loss):
+        return f"claims a mean loss of {loss:g}"
+    if not (math.isnan(guess) or 0 <= guess < math.inf):
+        return f"claims a mean loss of {guess:g} for a blind guess"
+    if is_pooled(metric):
+        assert shape is not None
+        with guard_part("metric", metric, task=answer.task):
+            possible = are_possible(metric, answer.tally, shape, examples)
+        return "" if possible else "claims sums for its metric that are not possible"
+    if answer.tally is not None:
+        return "claims sums for a metric that is a mean over examples"
+    low, high = metric.bounds
+    slack = 1e-5 * examples  # of sums in float32
+    bounded = low * examples - slack <= answer.metric <= high * examples + slack
+    if math.isfinite(value) and bounded:
+        return ""
+    return f"claims a mean metric of {value:g}, which is not a number from {low:g} to {high:g}"
 
 
 def _is_number(value: object) -> bool:

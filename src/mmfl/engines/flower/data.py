@@ -12,20 +12,24 @@ Without `mmfl-data`, a node holds its shard of the experiment's data.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mmfl.config import short
-from mmfl.data import Arrays, Cut
+from mmfl.config import OwnFunction, short
+from mmfl.data import PARTS, Arrays, Cut, make_blank
 from mmfl.errors import DataError, InputError
 from mmfl.experiment import DataCache, Experiment, SimulatedFederation, hold_shards, simulate
+from mmfl.rng import Stream, stream
 from mmfl.system.user_code import Guard
 
 __all__ = ["NodeSettings", "describe_data", "open_data"]
+
+_TEST = 0.2
+"""The share of its examples that a node holds back for the test, where the server has none."""
 
 _KEYS = ("mmfl-data", "mmfl-bids", "mmfl-data-dir", "mmfl-allow-imports")
 
@@ -89,14 +93,20 @@ def _read_bids(text: Any) -> dict[str, float]:
     return bids
 
 
-def describe_data(arrays: Mapping[str, Arrays]) -> dict[str, Any]:
-    """What a node must know of the data that models are built for, as plain values."""
+def describe_data(arrays: Mapping[str, Arrays], afar: Collection[str]) -> dict[str, Any]:
+    """What a node must know of the data that models are built for, as plain values.
+
+    Args:
+        arrays: The server's, by task.
+        afar: Tasks of which only the nodes have data.
+    """
     return {
         task: {
             "shape": list(data.x_train.shape[1:]),
             "type": data.x_train.dtype.name,
             "classes": data.classes,
             "vocabulary": data.vocabulary,
+            "afar": task in afar,
         }
         for task, data in arrays.items()
     }
@@ -118,29 +128,40 @@ def open_data(
             f"partition-id = {settings.client}, but the experiment has clients 0 to {count - 1}"
         )
     if not settings.data:
+        afar = [task for task, one in known.items() if one["afar"]]
+        if afar:
+            raise InputError(f"the node has no data of task {afar[0]!r}: mmfl-data must name it")
         arrays = DataCache(settings.data_dir).arrays(experiment)
         return arrays, simulate(experiment, arrays)
-    arrays, shards = {}, {}
+    arrays, shards, tests = {}, {}, {}
     for task in experiment.tasks:
-        arrays[task.name], held = _load_own(task.name, settings.data, known[task.name])
+        rng = stream(experiment.seed, "node test", task.name, settings.client)
+        data, held, tested = _load_own(task.name, settings.data, known[task.name], rng)
+        arrays[task.name], tests[task.name] = data, np.arange(tested, dtype=np.int64)
         rows = np.arange(held, dtype=np.int64)
         shards[task.name] = Cut(rows, np.full(held, settings.client), count)
-    return arrays, hold_shards(experiment, arrays, shards)
+    return arrays, hold_shards(experiment, arrays, shards, tests)
 
 
-def _load_own(task: str, path: str, known: Mapping[str, Any]) -> tuple[Arrays, int]:
-    """The node's own data of a task, and how many examples that are."""
-    from mmfl.config import OwnFunction
-
+def _load_own(
+    task: str, path: str, known: Mapping[str, Any], rng: Stream
+) -> tuple[Arrays, int, int]:
+    """The node's own data of a task, and how many examples it has for training and for the test."""
     where = f"the node's data of task {task!r}"
     with Guard(f"{where}: the function {path} failed", DataError, always=True):
         given = OwnFunction(path)(task)
     if given is None:
-        return make_blank(known), 0
-    if not isinstance(given, tuple | list) or len(given) != 2:
-        raise DataError(f"{where}: {path} must return (x, y) or None, got {short(given)}")
-    x, y = given
-    parts = {"x_train": x, "y_train": y, "x_test": x[:1], "y_test": y[:1]}
+        blank = make_blank(known["shape"], known["type"], known["classes"], known["vocabulary"])
+        return blank, 0, 0
+    if not isinstance(given, tuple | list) or len(given) not in (2, 4):
+        raise DataError(
+            f"{where}: {path} must return (x, y), (x, y, x_test, y_test) or None, "
+            f"got {short(given)}"
+        )
+    parts: dict[str, Any] = dict(zip(PARTS, given, strict=False))
+    if len(given) == 2:
+        parts = _split(parts, rng, where) if known["afar"] else parts
+        parts |= {} if "x_test" in parts else {"x_test": given[0][:1], "y_test": given[1][:1]}
     if known["classes"] is not None:
         parts["classes"] = known["classes"]
     found = Arrays.check(where, parts)
@@ -151,15 +172,15 @@ def _load_own(task: str, path: str, known: Mapping[str, Any]) -> tuple[Arrays, i
     ):
         if value != wanted:
             raise DataError(f"{where} has the {name} {value}, the server's has {wanted}")
-    return found, len(found.x_train)
+    return found, len(found.x_train), len(found.x_test) if known["afar"] else 0
 
 
-def make_blank(known: Mapping[str, Any]) -> Arrays:
-    """One example of zeros for each class: enough to build a model for such data."""
-    classes, vocabulary = known["classes"], known["vocabulary"]
-    count = max(classes or 2, 2)
-    x = np.zeros((count, *known["shape"]), known["type"])
-    if vocabulary is not None:
-        x.reshape(-1)[0] = vocabulary - 1
-    y = np.arange(count) if classes is not None else np.zeros((count, 1), np.float32)
-    return Arrays.check("no data", {"x_train": x, "y_train": y, "x_test": x, "y_test": y})
+def _split(parts: Mapping[str, Any], rng: Stream, where: str) -> dict[str, Any]:
+    """The same examples, some of them held back for the test."""
+    x, y = np.asarray(parts["x_train"]), np.asarray(parts["y_train"])
+    if x.ndim == 0 or y.ndim == 0 or len(x) != len(y) or len(x) < 2:
+        raise DataError(f"{where}: x and y must have the same length, at least 2")
+    order = rng.permutation(len(x))
+    test, train = np.split(order, [max(1, round(_TEST * len(x)))])
+    train.sort()
+    return {"x_train": x[train], "y_train": y[train], "x_test": x[test], "y_test": y[test]}

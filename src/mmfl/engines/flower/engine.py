@@ -8,23 +8,28 @@ any, in this process.
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tomli_w
 from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
 from mmfl.config import dump
+from mmfl.data import AtNodes
 from mmfl.engines.flower.data import describe_data
 from mmfl.engines.flower.members import FlowerFederation, Members
 from mmfl.engines.flower.nodes import Answer, Nodes, Request, Silence, Surplus
 from mmfl.engines.flower.records import pack
 from mmfl.engines.flower.replies import read_evaluations, read_update
 from mmfl.engines.inline import InlineEngine
+from mmfl.errors import MmflWarning
 from mmfl.exchange import (
     ClientFailure,
     ClientUpdate,
@@ -35,6 +40,7 @@ from mmfl.exchange import (
     Split,
 )
 from mmfl.experiment import Flower, Ids, ModelDescription
+from mmfl.loop import find_evaluation_fault
 from mmfl.system.turns import hold
 
 if TYPE_CHECKING:
@@ -47,6 +53,9 @@ _OURS = (
     *("quarantine", "recruitment", "score"),
 )
 """What is decided on the server alone: nodes are not told, so they need not know the code."""
+
+_ROOM = 1 << 18
+"""What an answer may have besides its numbers, in bytes."""
 
 _NOT_CONNECTED = "its node is not connected"
 
@@ -89,16 +98,18 @@ class FlowerEngine:
         experiment = experiment.resolved()
         with hold(self):
             if self._server is None:
-                self._server = InlineEngine(experiment, self._data_dir)
+                self._server = InlineEngine(experiment, self._data_dir, blank=True)
             else:
                 self._server.prepare(experiment)
+            afar = [t.name for t in experiment.tasks if isinstance(t.dataset, AtNodes)]
             told = {
                 "experiment": _write_plain(experiment),
-                "data": describe_data(self._server.trainer.arrays),
+                "data": describe_data(self._server.trainer.arrays, afar),
             }
             if told == self._told:
                 return
-            self._told = told
+            self._told, self._afar = told, frozenset(afar)
+            self._metrics = {task.name: task.metric for task in experiment.tasks}
             count, tasks = experiment.clients.count, [task.name for task in experiment.tasks]
             query = partial(pack, self._told)
             self._members = Members(self._nodes, query, count, tasks, self._settings.max_examples)
@@ -145,6 +156,7 @@ class FlowerEngine:
                 nodes[jobs[number].address.client],
                 "train",
                 partial(self._write_job, jobs[number], params[jobs[number].address.task]),
+                _ROOM + params[jobs[number].address.task].flat.nbytes,
             )
             for number in here
         ]
@@ -172,7 +184,7 @@ class FlowerEngine:
     ) -> Iterator[Evaluation | EvaluationFailure]:
         """The server's split in this process, or one message to each client for all its tasks."""
         if clients is None:
-            yield from self._own.evaluate(params, split)
+            yield from self._evaluate_here(params, split)
             return
         asked: dict[int, list[str]] = {}
         for task in params:
@@ -185,6 +197,7 @@ class FlowerEngine:
                 nodes[client],
                 "evaluate",
                 partial(self._write_evaluation, client, split, asked[client], params),
+                _ROOM + 8 * sum(map(math.prod, self.federation.sums.values())),
             )
             for client in here
         ]
@@ -200,6 +213,30 @@ class FlowerEngine:
                     yield found[client][task]
                 else:
                     yield EvaluationFailure(task, client, "dropout", _NOT_CONNECTED)
+
+    def _evaluate_here(self, params: Mapping[str, Params], split: Split) -> Iterator[Evaluation]:
+        """The server's split; of tasks without data here, what the nodes hold back."""
+        ours = {task: weights for task, weights in params.items() if task not in self._afar}
+        afar = {task: weights for task, weights in params.items() if task in self._afar}
+        for found in self._own.evaluate(ours, split):
+            assert isinstance(found, Evaluation)
+            yield found
+        if not afar:
+            return
+        able = {task: self.federation.able(task) for task in afar}
+        everybody = np.array(self.federation.clients)
+        asked = {task: everybody if some is None else some for task, some in able.items()}
+        for found in self.evaluate(afar, "test", asked):
+            if isinstance(found, EvaluationFailure):
+                fault = found.detail or found.reason
+            else:
+                sums, most = self.federation.sums.get(found.task), self._settings.max_examples
+                fault = find_evaluation_fault(found, most, self._metrics[found.task], sums)
+                if not fault:
+                    yield found
+                    continue
+            said = f"the test of task {found.task!r} is without client {found.client}: {fault}"
+            warnings.warn(said, MmflWarning, stacklevel=2)
 
     def close(self) -> None:
         """Do nothing: the Grid is Flower's."""

@@ -31,6 +31,9 @@ Floats = npt.NDArray[np.float64]
 _QUERY = 60.0
 """Seconds that a node has to say who it is, before it is asked again."""
 
+_ROOM = 1 << 20
+"""The largest answer to a query, in bytes."""
+
 _LOOK = 0.5
 """Seconds between two looks at who is there, before round one."""
 
@@ -150,7 +153,7 @@ class Members:
         known |= self._members.keys() | self._refused.keys()
         new = [node for node in here if node not in known]
         if new:
-            requests = [Request(node, "query", self._query) for node in new]
+            requests = [Request(node, "query", self._query, _ROOM) for node in new]
             self._asked.append((self._nodes.start(requests, _QUERY), new))
 
     def federation(self, sums: Mapping[str, tuple[int, ...]]) -> FlowerFederation:

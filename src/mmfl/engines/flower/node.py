@@ -22,9 +22,12 @@ from mmfl.exchange import (
     DONE,
     Address,
     ClientFailure,
+    Evaluation,
     EvaluationFailure,
+    Flat,
     Job,
     LocalWork,
+    Split,
 )
 from mmfl.experiment import Experiment
 from mmfl.system.user_code import describe_error, pass_on
@@ -119,7 +122,7 @@ class Node:
         sent, found, tallies = unpack_arrays(content, "weights"), [], {}
         for task, array in sent.items():
             weights = unpack_array(array, self._trainer.layout(task).size)
-            one = self._trainer.evaluate(task, weights, split, client=client)
+            one = self._evaluate_task(task, weights, split)
             if isinstance(one, EvaluationFailure):
                 found.append({"task": task, "failed": [one.reason, one.detail]})
                 continue
@@ -129,6 +132,31 @@ class Node:
                 tallies[task] = np.asarray(tally, np.float64).reshape(-1)
             found.append(plain)
         return pack({"found": found}, **({"tallies": tallies} if tallies else {}))
+
+    def _evaluate_task(
+        self, task: str, weights: Flat, split: Split
+    ) -> Evaluation | EvaluationFailure:
+        """A model on the client's shard, or on what the node holds back for the test."""
+        client = self._settings.client
+        if split != "test":
+            return self._trainer.evaluate(task, weights, split, client=client)
+        pieces = [
+            self._trainer.evaluate(task, weights, "test", piece=piece)
+            for piece in range(self._trainer.federation.pieces(task, "test"))
+        ]
+        whole = [piece for piece in pieces if isinstance(piece, Evaluation)]
+        if not whole:
+            return EvaluationFailure(task, client, "evaluation", "it has no examples for the test")
+        tallies = [piece.tally for piece in whole if piece.tally is not None]
+        return Evaluation(
+            task,
+            sum(piece.examples for piece in whole),
+            sum(piece.loss for piece in whole),
+            sum(piece.metric for piece in whole),
+            client,
+            sum(piece.guess for piece in whole),
+            np.sum(tallies, axis=0) if tallies else None,
+        )
 
     def _check_client(self, client: object) -> None:
         if client != self._settings.client:

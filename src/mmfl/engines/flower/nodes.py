@@ -14,6 +14,7 @@ from typing import Any
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from mmfl.engines.flower.pulling import Arrival, Broken, Puller
 from mmfl.errors import one_line, shorten
 from mmfl.system.user_code import pass_on
 
@@ -40,11 +41,13 @@ class Request:
         node: Its id in Flower.
         kind: "query", "train" or "evaluate".
         content: Makes the content when it is sent.
+        limit: The largest answer, in bytes.
     """
 
     node: int
     kind: str
     content: Callable[[], RecordDict]
+    limit: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,9 @@ class Pending:
         self._grid = grid
         self._timeout = timeout
         self.deadline = time.monotonic() + timeout
+        self._puller = Puller(grid)
         self._waiting: dict[str, int] = {}  # from a message's id to its request's number
+        self._limit: dict[str, int] = {}
         self._answered: dict[str, int] = {}
         self._node: dict[int, int] = {}  # from a request's number to its node
         self._last: dict[int, int] = {}  # from a node to its last request
@@ -143,20 +148,21 @@ class Pending:
                 if message_id:
                     self._waiting[message_id] = self._last[request.node] = number
                     self._node[number] = request.node
+                    self._limit[message_id] = request.limit
                 else:
                     yield number, Silence("dropout", "its node could not be sent the message")
         self.deadline = time.monotonic() + self._timeout
 
     def pull(self) -> Iterator[tuple[int, Reply]]:
         """What has arrived."""
-        ids = list(self._waiting)
+        limits = {message_id: self._limit[message_id] for message_id in self._waiting}
         try:
-            messages = list(self._grid.pull_messages(ids))
+            arrivals = list(self._puller.pull(limits))
         except Exception as error:
             pass_on(error)
             return
-        for message in messages:
-            found = self._sort(message)
+        for arrival in arrivals:
+            found = self._sort(arrival)
             if found is not None:
                 yield found
 
@@ -181,11 +187,11 @@ class Pending:
             time.sleep(wait)
             wait = min(2 * wait, 5.0)
 
-    def _sort(self, message: Message) -> tuple[int, Reply] | None:
-        """Which request a message answers, and how; None if its node was not asked anything."""
-        replied, sender = message.metadata.reply_to_message_id, message.metadata.src_node_id
+    def _sort(self, arrival: Arrival) -> tuple[int, Reply] | None:
+        """Which request a reply answers, and how; None if its node was not asked anything."""
+        replied, sender, message = arrival
         number = self._waiting.get(replied)
-        flowers = message.has_error() and message.error.code in _UNAVAILABLE
+        flowers = isinstance(message, Message) and _is_of_superlink(message)
         if number is not None and (flowers or self._node[number] == sender):
             del self._waiting[replied]
             self._answered[replied] = number
@@ -198,9 +204,16 @@ class Pending:
         return None
 
 
-def _read(message: Message) -> Answer | Silence:
+def _is_of_superlink(message: Message) -> bool:
+    """Whether the SuperLink reports that a node or a reply is not available."""
+    return message.has_error() and message.error.code in _UNAVAILABLE
+
+
+def _read(message: Message | Broken) -> Answer | Silence:
+    if isinstance(message, Broken):
+        return Silence("malformed", message.detail)
     if not message.has_error():
         return Answer(message.content)
     error = message.error
     said = shorten(one_line(error.reason or f"error {error.code} of Flower"), 300)
-    return Silence("dropout" if error.code in _UNAVAILABLE else "raised", said)
+    return Silence("dropout" if _is_of_superlink(message) else "raised", said)
