@@ -100,7 +100,7 @@ def test_what_is_not_an_npz_file_gets_a_hint(tmp_path: Path) -> None:
     message = one_line(DataError, lambda: Npz(str(path.rename(tmp_path / "x.csv"))).load(None))
     assert message.endswith('is not a valid npz file; use kind = "csv"')
     message = one_line(ConfigError, lambda: Task("a", {"kind": "xls"}))
-    assert message.startswith("Task: dataset.kind: unknown data set 'xls'; known: csv, ")
+    assert message.startswith("Task: dataset.kind: unknown data set 'xls'; known: at_nodes, csv, ")
     assert message.endswith(f"; {hint}")
 
 
