@@ -12,7 +12,9 @@ import pytest
 
 import mmfl
 from mmfl.report import number
+from mmfl.runs import stored_rounds
 from support.asking import Visitor, text_of
+from support.experiments import write_small
 
 
 def test_the_list_has_every_run_and_comparison_with_its_numbers(visitor, made):
@@ -43,6 +45,24 @@ def test_a_run_shows_the_numbers_of_its_store(visitor, made):
     for place, values in enumerate(run.history.values()):
         assert curves["tasks"][place] == pytest.approx(values)
     assert curves["rounds"] == [1, 2, 3, 4]
+
+
+def test_a_run_has_a_row_for_each_client_with_its_turns(visitor, made):
+    run = mmfl.Run.load(made / "rich")
+    page = visitor.get(f"/runs/{visitor.find('rich')}").text
+    part = page[page.index('<div id="people">') :]
+    rows = re.findall(r'<tr><th scope="row">(\d+).*?</th>(.*?)</tr>', part, re.S)
+    found = {
+        int(client): [int(n) for n in re.findall(r"<td>(\d+)</td>", cells)]
+        for client, cells in rows
+    }
+    wanted: dict[int, list[int]] = {}
+    for turn in run.turns():
+        row = wanted.setdefault(turn.client, [0, 0, 0, 0])
+        row[list(run.tasks).index(turn.task)] += 1
+        row[2] += not turn.accepted
+        row[3] = turn.round
+    assert found == wanted
 
 
 def test_chosen_runs_are_compared_as_a_report_does(visitor):
@@ -151,3 +171,23 @@ def test_a_list_that_is_still_read_says_so(made):
     page = visitor.get("/").text
     assert "Reading 0 of 7 runs" in page
     assert 'http-equiv="refresh"' in page
+
+
+def test_runs_that_have_just_begun_have_a_page(runs):
+    """With its first files only; with empty tables; before the first round."""
+    (runs / "mark").mkdir()
+    shutil.copy(runs / "done" / "mmfl-run.json", runs / "mark")
+    (runs / "empty").mkdir()
+    sqlite3.connect(runs / "empty" / "run.sqlite").close()
+    small = mmfl.Experiment.from_toml(write_small("a", "b"))
+    with stored_rounds(small, runs / "before") as rounds:
+        rounds.start()
+        visitor = Visitor(runs)
+        for name in ("mark", "empty", "before"):
+            for path in (f"/runs/{visitor.find(name)}", f"/what-if?run={visitor.find(name)}"):
+                assert visitor.get(path).status_code == 200, (name, path)
+            assert visitor.dashboard.hub._make_event(f"runs/{visitor.find(name)}")
+        text = text_of(visitor.get(f"/runs/{visitor.find('before')}").text)
+        assert "round 0 of 2" in text
+        assert "damaged" not in text
+        assert "damaged" not in text_of(visitor.get(f"/runs/{visitor.find('mark')}").text)

@@ -166,9 +166,11 @@ class Hub:
 
     def _make_rows(self, snapshot: Snapshot, changed: Collection[str]) -> bytes:
         """The cells of the lines with runs that have changed."""
-        folders = {snapshot.runs[key].folder for key in changed if key in snapshot.runs}
         rows, part = {}, self._renderer.part
-        lines = [*snapshot.lines(), *snapshot.lines(every=True)] if folders else []
+        folders = {snapshot.runs[key].folder for key in changed if key in snapshot.runs}
+        lines = [
+            line for every in (False, True) for line in snapshot.lines(every=every, changed=changed)
+        ]
         for line in lines:
             if folders.isdisjoint(run.folder for run in line.runs):
                 continue
@@ -177,7 +179,8 @@ class Hub:
             html = {name: part("runs_parts", macro, cells) for name, macro in names.items()}
             texts = {"worst": cells["worst"], "mean": cells["mean"]}
             rows[make_id(line.folder, snapshot.root)] = html | texts
-        return _encode("rows", {"known": mark_known(snapshot), "rows": rows})
+        known = mark_known(snapshot) if snapshot.complete else ""
+        return _encode("rows", {"known": known, "rows": rows})
 
     def _make_run(self, channel: str, overview: Overview) -> bytes:
         """What the page of a run shows; made once for each state of the run."""
@@ -186,7 +189,7 @@ class Hub:
             return known[1]
         history = known[2] if known is not None else History(overview.folder)
         run, content = describe_now(self._library.root, overview, history)
-        names = ("summary", "table", "clients", "failures")
+        names = ("summary", "table", "clients", "people", "failures")
         parts = {name: self._renderer.part("run_parts", name, run) for name in names}
         acts = describe_acts(overview)
         event = _encode("page", {"parts": parts, "content": content, "acts": acts})

@@ -93,7 +93,7 @@ class Pages:
                 "tasks": make_chart(content, ", ".join(kinds).capitalize(), "", lines, wide=True),
                 "overall": make_chart(content, "Of all tasks", "higher is better", both),
             },
-            settings=describe_settings(overview.folder) if history.tasks else {},
+            settings=describe_settings(overview.folder) if not run["damage"] else {},
             json=make_json(content),
         )
         return HTMLResponse(page)
