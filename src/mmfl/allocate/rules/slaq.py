@@ -39,13 +39,13 @@ class Slaq:
     gets at least one unit, if there are enough clients.
 
     Attributes:
-        alpha: How much need counts, in [1, inf).
+        alpha: How much need counts, in [1, 1000].
         normalized: Whether a gain is divided by the task's largest fall so far.
         sampling: "independent", "stratified" or "credit", as in `FedFair`.
         floor: Minimum number of clients for each task, as long as there are enough clients.
     """
 
-    alpha: Annotated[float, Strict(), Field(ge=1, allow_inf_nan=False)] = 1.0
+    alpha: Annotated[float, Strict(), Field(ge=1, le=1e3)] = 1.0
     normalized: Flag = True
     sampling: SamplingKind = "stratified"
     floor: Natural = 1
