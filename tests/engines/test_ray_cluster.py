@@ -15,6 +15,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.engines import open_ray
 from mmfl.errors import EngineError
+from mmfl.exchange import CHUNK
 from mmfl.experiment import Ray
 from support.helpers import one_line
 from support.jobs import first_jobs
@@ -60,6 +61,8 @@ def test_whatever_dies_the_bits_are_those_of_one_process(nodes, many, expected, 
         assert finish(engine, many) == expected
 
         jobs, params = first_jobs(engine, many)
+        sums = [update for update in engine.train(jobs, params, merge=True) if update.delta is None]
+        assert len(sums) >= 2 * CHUNK  # of 40 turns; the last, in which nobody is to wait, are not
         whole = [update.delta.flat.tobytes() for update in engine.train(jobs, params)]
         results = engine.train(jobs, params)
         first = [next(results).delta.flat.tobytes()]
