@@ -25,11 +25,14 @@ test: style  ## run all checks and tests; K=pattern runs a part of the tests
 test-slow: .venv/test.stamp  ## only the slow tests, which `make test` leaves out
 	@$(PYTEST) -m slow $(if $(K),-k '$(K)')
 
-test-browser: .venv/browser.stamp  ## the report in a real browser: Chromium, driven by playwright
+test-browser: .venv/browser.stamp  ## reports and the dashboard in a real browser: Chromium, driven by playwright
 	@MMFL_AXE=$(CURDIR)/.venv/axe/package/axe.min.js $(PYTEST) -m browser tests/browser $(if $(K),-k '$(K)')
 
 test-engines: .venv/engines.stamp  ## engines beyond one machine: clusters of Ray and federations of Flower
 	@$(BIN)/pytest -m engines $(if $(K),-k '$(K)')
+
+pictures: run .venv/browser.stamp  ## take the documentation's pictures of the dashboard
+	@MMFL_PICTURES=$(CURDIR)/docs/pictures $(PYTEST) -m browser tests/browser/test_pictures.py
 
 test-all: lint  ## all tests, with more examples of each property
 	@$(PYTEST) -m 'not browser and not engines' --hypothesis-profile long $(if $(K),-k '$(K)')

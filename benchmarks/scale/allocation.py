@@ -34,6 +34,7 @@ from mmfl.rng import stream
 RULES: dict[str, Allocator] = {
     "fed_fair": FedFair(),
     "fed_fair, stratified": FedFair(sampling="stratified"),
+    "fed_fair, credit": FedFair(sampling="credit"),
     "fed_fair, floor = 1": FedFair(floor=1),
     "uniform": Uniform(),
     "uniform, stratified": Uniform(sampling="stratified"),

@@ -58,17 +58,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(browser) -> Iterator[Callable[..., Watched]]:
-    """From an HTML file to its page, watched; options are those of playwright's contexts."""
+    """From a file or an address to its page, watched; options are those of playwright."""
     contexts = []
 
-    def visit(path: Path, **options: Any) -> Watched:
+    def visit(path: Path | str, **options: Any) -> Watched:
         context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
         contexts.append(context)
         watched = Watched(context.new_page())
         watched.page.on("console", lambda m: watched.complaints.append(f"{m.type}: {m.text}"))
         watched.page.on("pageerror", lambda error: watched.complaints.append(str(error)))
         watched.page.on("request", lambda request: watched.requests.append(request.url))
-        watched.page.goto(path.as_uri())
+        watched.page.goto(path if isinstance(path, str) else path.as_uri())
         return watched
 
     yield visit

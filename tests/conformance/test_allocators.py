@@ -18,6 +18,7 @@ from mmfl.allocate import (
     EqualBounds,
     ExponentialWeights,
     FedFair,
+    Foresight,
     JobQueues,
     Lvr,
     Optimus,
@@ -44,6 +45,8 @@ MEMBERS = [cls() for cls in ALLOCATORS.table.values()] + [
     FedFair(sampling="credit"),
     Tilted(tilt=1e6, sampling="credit", floor=1),
     ExponentialWeights(rate=1e6, sampling="credit"),
+    Foresight(alpha=1.0, sampling="stratified", floor=1),
+    Foresight(alpha=1e3),
     JobQueues(demand=0.5, sigma=0.0),
     Lvr(by="norm", share=0.3),
     Optimus(sampling="credit", floor=0),
@@ -55,7 +58,7 @@ MEMBERS = [cls() for cls in ALLOCATORS.table.values()] + [
     Uniform(sampling="stratified"),
     Uniform(floor=3),
 ]
-WEIGHING = (ExponentialWeights, FedFair, Tilted)
+WEIGHING = (ExponentialWeights, FedFair, Foresight, Tilted)
 NAMES = {cls.__name__: cls for cls in ALLOCATORS.table.values()}
 
 every = pytest.mark.parametrize("member", MEMBERS, ids=repr)

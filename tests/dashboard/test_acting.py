@@ -131,7 +131,7 @@ def test_a_run_is_started_stopped_and_resumed(tmp_path):
         assert "mine is starting" in text_of(visitor.get("/jobs/mine").text)
         key = make_id(tmp_path / "mine", tmp_path)
         wait_for(lambda: visitor.get("/jobs/mine").headers.get("location") == f"/runs/{key}")
-        assert "training now" in visitor.get(f"/runs/{key}").text
+        assert "running" in text_of(visitor.get(f"/runs/{key}").text)
         assert visitor.post(f"/runs/{key}/resume", {}).status_code == 400
         assert visitor.post(f"/runs/{key}/stop", {}).headers["location"] == f"/runs/{key}"
         stopped = mmfl.Run.load(tmp_path / "mine")

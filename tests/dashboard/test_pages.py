@@ -6,13 +6,16 @@ import json
 import re
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
 import mmfl
+from chaos.rehash import renew
 from mmfl.report import number
+from mmfl.runs import stored_rounds
 from support.asking import Visitor, text_of
+from support.experiments import write_small
 
 
 def test_the_list_has_every_run_and_comparison_with_its_numbers(visitor, made):
@@ -43,6 +46,24 @@ def test_a_run_shows_the_numbers_of_its_store(visitor, made):
     for place, values in enumerate(run.history.values()):
         assert curves["tasks"][place] == pytest.approx(values)
     assert curves["rounds"] == [1, 2, 3, 4]
+
+
+def test_a_run_has_a_row_for_each_client_with_its_turns(visitor, made):
+    run = mmfl.Run.load(made / "rich")
+    page = visitor.get(f"/runs/{visitor.find('rich')}").text
+    part = page[page.index('<div id="people">') :]
+    rows = re.findall(r'<tr><th scope="row">(\d+).*?</th>(.*?)</tr>', part, re.S)
+    found = {
+        int(client): [int(n) for n in re.findall(r"<td>(\d+)</td>", cells)]
+        for client, cells in rows
+    }
+    wanted: dict[int, list[int]] = {}
+    for turn in run.turns():
+        row = wanted.setdefault(turn.client, [0, 0, 0, 0])
+        row[list(run.tasks).index(turn.task)] += 1
+        row[2] += not turn.accepted
+        row[3] = turn.round
+    assert found == wanted
 
 
 def test_chosen_runs_are_compared_as_a_report_does(visitor):
@@ -151,3 +172,71 @@ def test_a_list_that_is_still_read_says_so(made):
     page = visitor.get("/").text
     assert "Reading 0 of 7 runs" in page
     assert 'http-equiv="refresh"' in page
+
+
+def test_runs_that_have_just_begun_have_a_page(runs):
+    """With its first files only; with empty tables; before the first round."""
+    (runs / "mark").mkdir()
+    shutil.copy(runs / "done" / "mmfl-run.json", runs / "mark")
+    (runs / "empty").mkdir()
+    sqlite3.connect(runs / "empty" / "run.sqlite").close()
+    small = mmfl.Experiment.from_toml(write_small("a", "b"))
+    with stored_rounds(small, runs / "before") as rounds:
+        rounds.start()
+        visitor = Visitor(runs)
+        for name in ("mark", "empty", "before"):
+            for path in (f"/runs/{visitor.find(name)}", f"/what-if?run={visitor.find(name)}"):
+                assert visitor.get(path).status_code == 200, (name, path)
+            assert visitor.dashboard.hub._make_event(f"runs/{visitor.find(name)}")
+        text = text_of(visitor.get(f"/runs/{visitor.find('before')}").text)
+        assert "round 0 of 2" in text
+        assert "damaged" not in text
+        assert "damaged" not in text_of(visitor.get(f"/runs/{visitor.find('mark')}").text)
+
+
+DAMAGE = {
+    "a count that is text": "UPDATE round_task SET clients = x'00ff'",
+    "a count that is too large": "UPDATE round_task SET clients = 1 << 62 WHERE round = 2",
+    "a task that does not exist": "UPDATE failure SET task = x'00ff'",
+    "a metric that is text": "UPDATE round_task SET metric = 'x' WHERE round = 4",
+    "no assignment": "UPDATE round SET assignment = x'00'",
+    "an infinite time": "UPDATE round SET seconds = 1e999",
+    "no auction": "UPDATE meta SET value = '[]' WHERE key = 'auction'",
+    "no bids": "UPDATE auction SET bids = x'00'",
+    "no rounds": "UPDATE meta SET value = '' WHERE key = 'rounds'",
+}
+
+
+@pytest.mark.parametrize("forged", [False, True])
+@pytest.mark.parametrize("statement", DAMAGE.values(), ids=DAMAGE)
+def test_no_damage_ends_a_page_or_the_streams_of_others(runs, statement, forged):
+    with closing(sqlite3.connect(runs / "rich" / "run.sqlite")) as database:
+        database.execute(statement)
+        with suppress(Exception):  # of some rows no digest can be made
+            renew(database) if forged else None
+        database.commit()
+    visitor = Visitor(runs)
+    visitor.unlock()
+    key, hub = visitor.find("rich"), visitor.dashboard.hub
+    pages = (f"/runs/{key}", f"/runs/{key}/auction", f"/what-if?run={key}", f"/compare?id={key}")
+    for path in ("/", f"/new?from={key}", *pages):
+        assert visitor.get(path).status_code in (200, 400), path
+    assert forged or "damaged" in text_of(visitor.get(f"/runs/{key}").text)
+    assert hub._make_event(f"runs/{key}")
+    assert hub._make_event("list", [key])
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"\xff", b"", b"tasks = 3", b"allocator = [1]\ntasks = [2]"]
+)
+def test_a_strange_experiment_ends_no_page(runs, content):
+    path = runs / "done" / "experiment.toml"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    visitor = Visitor(runs)
+    visitor.unlock()
+    key = visitor.find("done")
+    for page in (f"/runs/{key}", f"/what-if?run={key}", f"/compare?id={key}", f"/new?from={key}"):
+        assert visitor.get(page).status_code in (200, 400), page
+    assert visitor.post(f"/runs/{key}/forecast", {"alpha": "3"}).status_code == 400

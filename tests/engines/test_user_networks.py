@@ -252,6 +252,7 @@ def share_memory():
 SENTENCES = {
     "tuple": (Pair(3, 2), "its model does not run: forward must return a tensor, got (tensor("),
     "double": (nn.Linear(3, 2).double(), "cannot be built: weights must be float32, but 'weight'"),
+    "half": (nn.Linear(3, 2).half(), "'weight' is torch.float16; call .float() on the network"),
     "nothing": (nn.Flatten(), "cannot be built: there is nothing to train in the network"),
     "shared memory": (share_memory, "weights 'middle.0.bias' and 'middle.2.bias' share memory"),
     "lazy that fails": (

@@ -10,7 +10,7 @@ import pytest
 
 import mmfl
 from mmfl import Experiment
-from mmfl.allocate import FedFair, Uniform
+from mmfl.allocate import FedFair, Themis, Uniform
 from mmfl.experiment import Inline
 from mmfl.faults import Faults, Misbehaving
 from mmfl.faults.values import Scaled
@@ -60,13 +60,15 @@ def told(record):
 @pytest.mark.parametrize("more", ["", RECRUITMENT, FAULTS], ids=["plain", "recruited", "faults"])
 @pytest.mark.parametrize(
     "allocator",
-    [FedFair(alpha=4.0), FedFair(2.0, "stratified", 1), Uniform()],
-    ids=["independent", "stratified", "uniform"],
+    [FedFair(alpha=4.0), FedFair(2.0, "stratified", 1), Uniform(), Themis(sampling="credit")],
+    ids=["independent", "stratified", "uniform", "themis"],
 )
 def test_with_the_difficulties_of_a_real_run_it_repeats_that_run(small_toml, allocator, more):
     real = dataclasses.replace(
         Experiment.from_toml(small_toml + more, sets=["rounds=6"]), allocator=allocator
     )
+    tasks = [dataclasses.replace(task, target=0.6) for task in real.tasks]
+    real = dataclasses.replace(real, tasks=tuple(tasks))
     engine = Inline().open(real, data_dir=None)
     seen: dict[str, dict[int, float]] = {task.name: {} for task in real.tasks}
     turns = dict.fromkeys(seen, 0)

@@ -12,6 +12,7 @@ as possible. With beta = 1 it is FedVARP (Jhunjhunwala et al., UAI 2022), with b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -90,7 +91,7 @@ class StaleUpdates:
                 step -= weight * beta[row] * h
             kept = update.delta.flat.copy()
             kept.flags.writeable = False
-            fresh[client] = (kept, own, float(np.sqrt(news.dot(news))))
+            fresh[client] = (kept, own, math.sqrt(_dot(news, news)))
         if not fresh:
             return Params(params.layout, params.flat.copy()), state
         for client, held in zip(active.ids.tolist(), active.examples.tolist(), strict=True):
@@ -113,8 +114,13 @@ _NONE = np.empty(0)
 
 def _measure_beta(G: Doubles, h: Doubles) -> float:
     """<G, h> / |h|^2, within [0, 1]."""
-    square = float(h.dot(h))
-    return min(1.0, max(0.0, float(G.dot(h)) / square)) if square > 0 else 0.0
+    square = _dot(h, h)
+    return min(1.0, max(0.0, _dot(G, h) / square)) if square > 0 else 0.0
+
+
+def _dot(a: Doubles, b: Doubles) -> float:
+    """The product, added up by NumPy: the bits of BLAS's depend on the number of threads."""
+    return float((a * b).sum())
 
 
 def _keep(known: dict[str, Any], fresh: dict[int, tuple[Flat, float, float]]) -> dict[str, Any]:

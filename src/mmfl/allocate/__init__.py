@@ -9,6 +9,7 @@ from mmfl.allocate.base import Allocator, Assignment, Assignments, View, first_f
 from mmfl.allocate.rules.equal_bounds import EqualBounds
 from mmfl.allocate.rules.exponential_weights import ExponentialWeights
 from mmfl.allocate.rules.fed_fair import FedFair, allocation_probabilities
+from mmfl.allocate.rules.foresight import Foresight
 from mmfl.allocate.rules.job_queues import JobQueues
 from mmfl.allocate.rules.lvr import Lvr
 from mmfl.allocate.rules.mfa_round_robin import MfaRoundRobin
@@ -32,6 +33,7 @@ __all__ = [
     "EqualBounds",
     "ExponentialWeights",
     "FedFair",
+    "Foresight",
     "JobQueues",
     "Lvr",
     "MfaRoundRobin",
@@ -56,6 +58,7 @@ ALLOCATORS = Family(
         "equal_bounds": EqualBounds,
         "exponential_weights": ExponentialWeights,
         "fed_fair": FedFair,
+        "foresight": Foresight,
         "job_queues": JobQueues,
         "lvr": Lvr,
         "mfa_round_robin": MfaRoundRobin,

@@ -20,7 +20,7 @@ from mmfl.report import (
 )
 from mmfl.reproduce import find_quantity
 
-__all__ = ["make_matrix", "make_page", "make_prices", "make_ranking"]
+__all__ = ["make_matrix", "make_page", "make_prices", "make_ranking", "name_seeds"]
 
 _DECIMALS = {title: find_quantity(what).decimals for title, what in QUANTITIES.items()}
 
@@ -85,11 +85,10 @@ def make_ranking(scores: Sequence[RuleScore]) -> list[Column]:
 def make_page(benchmark: Benchmark, runs: Runs, scores: Sequence[RuleScore], made: str) -> str:
     """All tables as Markdown."""
     rules = [rule for rule in benchmark.rules if any(rule in by for by in runs.values())]
-    seeds = sorted({seed for by in runs.values() for v in by.values() for seed in v.seeds})
     ranked = find_common(runs, rules)
     parts = [
         "# Rules by settings\n",
-        f"Scale {benchmark.scale}, seeds {', '.join(map(str, seeds))}. {made}\n",
+        f"Scale {benchmark.scale}, {name_seeds(runs)}. {made}\n",
         f"## Over {len(ranked)} settings\n",
         _markdown(make_ranking(scores)) if scores else "No setting has runs of all rules.\n",
         *(f"## {title}\n\n{_markdown(make_matrix(runs, rules, title))}" for title in QUANTITIES),
@@ -98,11 +97,17 @@ def make_page(benchmark: Benchmark, runs: Runs, scores: Sequence[RuleScore], mad
     return "\n".join(parts)
 
 
+def name_seeds(runs: Runs) -> str:
+    """The seeds of all runs, in words."""
+    seeds = sorted({seed for by in runs.values() for v in by.values() for seed in v.seeds})
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
 def _markdown(columns: Sequence[Column]) -> str:
     rows: Iterable[Sequence[str]] = zip(
         *([_escape(cell).markdown() for cell in column.cells] for column in columns), strict=True
     )
-    return markdown_table([column.title for column in columns], [*rows], 1) + "\n"
+    return markdown_table([column.title for column in columns], [*rows], 1)
 
 
 def _escape(cell: Cell) -> Cell:

@@ -131,10 +131,12 @@ def _show(todo: Benchmark, console: Console, *, missing: bool, store: bool) -> d
     """Print tables, draw the picture, store results; returns what ``--json`` prints."""
     from mmfl.benchmark import (
         QUANTITIES,
+        find_common,
         make_matrix,
         make_page,
         make_prices,
         make_ranking,
+        name_seeds,
         score_rules,
     )
     from mmfl.report import Grid
@@ -169,21 +171,22 @@ def _show(todo: Benchmark, console: Console, *, missing: bool, store: bool) -> d
     made = f"{shown.minutes:.0f} minutes of runs: {'; '.join(shown.made)}."
     page = make_page(todo, runs, scores, made).encode()
     homes = [todo.folder, *([todo.suite.folder / "results" / todo.scale] if store else [])]
+    note = f"{len(find_common(runs, rules))} settings, {name_seeds(runs)}."
     for folder in homes:
         write_file(folder / "benchmark.md", page)
-        _draw(todo, scores, folder / "benchmark.png", console)
+        _draw(todo, scores, folder / "benchmark.png", note, console)
     console.print(printable(f"tables: {homes[-1] / 'benchmark.md'}"), soft_wrap=True)
     console.print(printable(made), soft_wrap=True)
     broken = [remark.line.removeprefix("! ") for remark in about if remark.serious]
     return _describe(todo, shown, scores, findings) | {"broken": broken}
 
 
-def _draw(todo: Benchmark, scores: Sequence[RuleScore], path: Path, console: Console) -> None:
+def _draw(
+    todo: Benchmark, scores: Sequence[RuleScore], path: Path, note: str, console: Console
+) -> None:
     """Draw the picture, or say why there is none."""
     from mmfl.benchmark import draw_rules
 
-    seeds = ", ".join(map(str, todo.seeds))
-    note = f"Mean over {len(todo.settings)} settings, seeds {seeds}."
     try:
         draw_rules(scores, path, baseline=todo.suite.baseline, note=note)
     except InputError as error:

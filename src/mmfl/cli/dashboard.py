@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmfl.cli.shared.options import name_options_of
-from mmfl.errors import InputError, printable
+from mmfl.errors import InputError, StoreError, printable
+from mmfl.system.files import exists, is_folder
 
 if TYPE_CHECKING:
     from mmfl.dashboard import Access
@@ -62,6 +63,10 @@ def dashboard(
             "pip install 'mmfl[dashboard]'"
         ) from None
 
+    if exists(folder) and not is_folder(folder):
+        raise StoreError(f"{str(folder)!r} is a file, not a folder")
+    if folder != Path("runs") and not exists(folder):
+        raise StoreError(f"{str(folder)!r} does not exist; name a folder with runs")
     if not is_local(host) and token is None:
         raise InputError(
             f"--host {host} lets other machines in, so --token is needed: choose a long one"

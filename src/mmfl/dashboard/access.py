@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from mmfl.errors import InputError
 
-__all__ = ["HEADERS", "Access", "Refusal", "is_local", "make_token"]
+__all__ = ["HEADERS", "TOKEN_VARIABLE", "Access", "Refusal", "is_local", "make_token"]
 
 HEADERS = {
     "content-security-policy": (
@@ -39,6 +39,9 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 """Of every answer."""
+
+TOKEN_VARIABLE = "MMFL_DASHBOARD_TOKEN"
+"""The environment variable with the token; runs that are started here do not get it."""
 
 _SHORTEST = 12
 """How many letters a token has at least."""

@@ -61,7 +61,11 @@ class Dashboard:
         inner = Starlette(
             routes=routes,
             lifespan=self._live,
-            exception_handlers={HTTPException: self._explain, Exception: self._apologise},
+            exception_handlers={
+                HTTPException: self._explain,
+                MmflError: self._apologise,
+                Exception: self._apologise,
+            },
         )
         self._renderer = renderer
         self.app = Guard(inner, access, renderer)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 
 from mmfl.errors import MmflError, StoreError, one_line
@@ -45,6 +46,7 @@ _LIVELY = ("running", "locked")
 Stamp = tuple[object, ...]
 
 
+@lru_cache(100_000)
 def make_id(folder: Path, root: Path) -> str:
     """The id of a folder in the listed folder: 16 letters that say nothing about it."""
     path = os.fsencode(folder.relative_to(root))
@@ -76,22 +78,38 @@ class Snapshot:
         """Whether all runs are summarised."""
         return len(self.runs) >= self.total
 
-    def lines(self, *, every: bool = False) -> list[Line]:
-        """As a list shows them."""
-        return list(list_lines(self.root, list(self.runs.values()), every=every))
+    def lines(self, *, every: bool = False, changed: Collection[str] | None = None) -> list[Line]:
+        """As a list shows them.
+
+        Args:
+            every: Whether the runs of a comparison have lines of their own.
+            changed: Only the lines of these runs.
+        """
+        runs = list(self.runs.values())
+        if changed is not None:
+            wanted = {self.runs[key].folder for key in changed if key in self.runs}
+            comparisons = {_find_groups(folder, self.root)[:1] for folder in wanted} - {()}
+            runs = [
+                run
+                for run in runs
+                if run.folder in wanted or _find_groups(run.folder, self.root)[:1] in comparisons
+            ]
+        return list(list_lines(self.root, runs, every=every))
 
     def find(self, wanted: str) -> list[Overview]:
         """The runs that an id stands for: one, or those of a comparison or a variant."""
         if wanted in self.runs:
             return [self.runs[wanted]]
-        return [run for run in self.runs.values() if wanted in self._groups(run.folder)]
+        return [run for run in self.runs.values() if wanted in _find_groups(run.folder, self.root)]
 
-    def _groups(self, folder: Path) -> Iterator[str]:
-        """The ids of the comparison and the variant that a run belongs to."""
-        place = place_of(folder)
-        if place is not None and (self.root == place.folder or self.root in place.folder.parents):
-            yield make_id(place.folder, self.root)
-            yield make_id(folder.parent, self.root)
+
+@lru_cache(100_000)
+def _find_groups(folder: Path, root: Path) -> tuple[str, ...]:
+    """The ids of the comparison and the variant that a run belongs to; () if to none."""
+    place = place_of(folder)
+    if place is None or not (root == place.folder or root in place.folder.parents):
+        return ()
+    return make_id(place.folder, root), make_id(folder.parent, root)
 
 
 class Library:
@@ -131,7 +149,8 @@ class Library:
             gone, self._stamps = set(self._stamps), {}
             return gone
         folders = {make_id(folder, self.root): folder for folder in catalog.runs}
-        self._next = calls.monotonic() + max(_RARELY, _SHARE * (calls.monotonic() - began))
+        cost = calls.monotonic() - began
+        self._next = calls.monotonic() + max(_RARELY, _SHARE * cost)
         gone = self.snapshot.runs.keys() - folders.keys()
         kept = {key: run for key, run in self.snapshot.runs.items() if key not in gone}
         for key in gone:
@@ -194,10 +213,16 @@ def _summarise(root: Path, folder: Path) -> Overview:
     return Overview(folder, "damaged", one_line(said))
 
 
+@cache
+def _find_real(root: str) -> str:
+    """Where the listed folder really is; what links to it is followed once, at the start."""
+    return os.path.realpath(root)
+
+
 def refuse_outside(root: Path, folder: Path) -> None:
     """Refuse a run that is not in the listed folder, or that holds links to other places."""
-    real = Path(os.path.realpath(folder))
-    if Path(os.path.realpath(root)) not in (real, *real.parents):
+    place, real = _find_real(str(root)), os.path.realpath(folder)
+    if os.path.commonpath((place, real)) != place:
         raise StoreError("it is a link to another folder, which the dashboard does not read")
     for path in list_folder(folder):
         if is_link(path):

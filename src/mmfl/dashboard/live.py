@@ -25,7 +25,7 @@ from mmfl.dashboard.library import Library, Snapshot, make_id
 from mmfl.dashboard.listing import describe_cells, mark_known
 from mmfl.dashboard.rendering import Renderer
 from mmfl.dashboard.run_page import describe_acts, describe_now
-from mmfl.errors import MmflError, MmflWarning
+from mmfl.errors import MmflError, MmflWarning, one_line
 from mmfl.runs import Overview
 from mmfl.system import calls
 
@@ -113,9 +113,14 @@ class Hub:
     async def _publish(self, changed: set[str]) -> None:
         for channel in list(self._streams):
             key = channel.partition("/")[2]
-            if channel == "list" or key in changed or self._is_part(key, changed):
+            if channel != "list" and key not in changed and not self._is_part(key, changed):
+                continue
+            try:
                 event = await run_in_threadpool(self._make_event, channel, changed)
-                self._deliver(channel, event or _encode("gone", {}))
+            except Exception as error:  # one run must not end the streams of all others
+                warnings.warn(f"{channel}: {one_line(error)}", MmflWarning, stacklevel=1)
+                continue
+            self._deliver(channel, event or _encode("gone", {}))
 
     def _is_part(self, key: str, changed: set[str]) -> bool:
         """Whether a run that has changed belongs to the comparison with this id."""
@@ -166,9 +171,11 @@ class Hub:
 
     def _make_rows(self, snapshot: Snapshot, changed: Collection[str]) -> bytes:
         """The cells of the lines with runs that have changed."""
-        folders = {snapshot.runs[key].folder for key in changed if key in snapshot.runs}
         rows, part = {}, self._renderer.part
-        lines = [*snapshot.lines(), *snapshot.lines(every=True)] if folders else []
+        folders = {snapshot.runs[key].folder for key in changed if key in snapshot.runs}
+        lines = [
+            line for every in (False, True) for line in snapshot.lines(every=every, changed=changed)
+        ]
         for line in lines:
             if folders.isdisjoint(run.folder for run in line.runs):
                 continue
@@ -177,7 +184,8 @@ class Hub:
             html = {name: part("runs_parts", macro, cells) for name, macro in names.items()}
             texts = {"worst": cells["worst"], "mean": cells["mean"]}
             rows[make_id(line.folder, snapshot.root)] = html | texts
-        return _encode("rows", {"known": mark_known(snapshot), "rows": rows})
+        known = mark_known(snapshot) if snapshot.complete else ""
+        return _encode("rows", {"known": known, "rows": rows})
 
     def _make_run(self, channel: str, overview: Overview) -> bytes:
         """What the page of a run shows; made once for each state of the run."""
@@ -186,7 +194,7 @@ class Hub:
             return known[1]
         history = known[2] if known is not None else History(overview.folder)
         run, content = describe_now(self._library.root, overview, history)
-        names = ("summary", "table", "clients", "failures")
+        names = ("summary", "table", "clients", "people", "failures")
         parts = {name: self._renderer.part("run_parts", name, run) for name in names}
         acts = describe_acts(overview)
         event = _encode("page", {"parts": parts, "content": content, "acts": acts})

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from mmfl.dashboard.access import Access
 from mmfl.dashboard.auction_page import describe_auction
 from mmfl.dashboard.comparison_page import describe_comparison
-from mmfl.dashboard.history import History
+from mmfl.dashboard.history import History, read_history
 from mmfl.dashboard.library import Library, make_id, refuse_outside
 from mmfl.dashboard.listing import ORDERS, Query, list_page, mark_known
 from mmfl.dashboard.rendering import FILES, Renderer, read, version_of
@@ -23,8 +23,12 @@ from mmfl.dashboard.what_if import HIGHEST, allocate, list_choices, read_alpha, 
 from mmfl.errors import MmflError, plural, printable
 from mmfl.report.document import gather, make_json, render_body
 from mmfl.runs import Overview, place_of
+from mmfl.system import calls
 
 __all__ = ["Pages"]
+
+_PATIENCE = 0.5
+"""Seconds for which the list waits until all runs are known."""
 
 _MOST = 200
 """How many runs are compared at most."""
@@ -53,7 +57,10 @@ class Pages:
         return Response(read(name), media_type=FILES[name], headers={"cache-control": age})
 
     def list(self, request: Request) -> Response:
-        """The list of runs."""
+        """The list of runs; of many runs, those that are known by now."""
+        limit = calls.monotonic() + _PATIENCE
+        while not self.library.snapshot.complete and calls.monotonic() < limit:
+            calls.sleep(0.02)
         snapshot = self.library.snapshot
         query = Query.of(request.query_params)
         page = self.renderer.page(
@@ -93,7 +100,7 @@ class Pages:
                 "tasks": make_chart(content, ", ".join(kinds).capitalize(), "", lines, wide=True),
                 "overall": make_chart(content, "Of all tasks", "higher is better", both),
             },
-            settings=describe_settings(overview.folder) if history.tasks else {},
+            settings=describe_settings(overview.folder) if not run["damage"] else {},
             json=make_json(content),
         )
         return HTMLResponse(page)
@@ -174,8 +181,7 @@ class Pages:
         found: dict[str, Any] = {"rule": rule, "alpha": chosen, "rows": [], "problem": ""}
         history = History(run.folder)
         try:
-            refuse_outside(self.library.root, run.folder)
-            history.read()
+            read_history(self.library.root, history)
             found["rows"] = allocate(history, rule["weights"], chosen)
             if rule["alpha"] is not None:
                 own = allocate(history, rule["weights"], rule["alpha"])

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.dashboard.history import History
-from mmfl.dashboard.library import refuse_outside
-from mmfl.errors import MmflError, StoreError, plural
+from mmfl.dashboard.history import History, read_history
+from mmfl.errors import MmflError, StoreError, plural, printable
 from mmfl.experiment import read_table
 from mmfl.fairness import variance
 from mmfl.report import number
@@ -97,6 +96,10 @@ def _find(content: Any, path: str) -> Any:
     return content
 
 
+_CLIENTS = 60
+"""How many clients are listed at most."""
+
+
 def describe_now(
     root: Path, overview: Overview, history: History
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -107,12 +110,16 @@ def describe_now(
         overview: The run at a glance.
         history: What was read of it before.
     """
-    if overview.state not in ("damaged", "locked"):
-        try:
-            refuse_outside(root, overview.folder)
-            history.read()
-        except MmflError as error:
-            overview = replace(overview, state="damaged", damage=str(error))
+    try:
+        if overview.state not in ("damaged", "locked"):
+            read_history(root, history)
+        return describe_run(overview, history), make_content(history)
+    except MmflError as error:
+        damage = str(error)
+    except Exception as error:  # a foreign run must not end a page, or the streams of all others
+        damage = f"it cannot be read: {type(error).__name__}"
+    history.forget()
+    overview = replace(overview, state="damaged", damage=damage)
     return describe_run(overview, history), make_content(history)
 
 
@@ -132,6 +139,8 @@ def describe_run(overview: Overview, history: History) -> dict[str, Any]:
         "tiles": _list_tiles(history, last),
         "tasks": _list_tasks(history, last),
         "shares": _draw_shares(history),
+        "clients": _list_clients(history),
+        "more_clients": max(len(history.by_client) - _CLIENTS, 0),
         "failed": sum(history.failures),
         "reasons": sorted(
             ((reason, count, example) for reason, (count, example) in history.reasons.items()),
@@ -178,7 +187,7 @@ def _list_tasks(history: History, last: Any) -> list[dict[str, Any]]:
         count, first = history.turns.get(name, (0, []))
         metric = history.metric[-1][s] if history.rounds else None
         hard = history.difficulty[s] if history.difficulty else None
-        listed = ", ".join(map(str, first))
+        listed = ", ".join(first)
         rows.append(
             {
                 "name": name,
@@ -195,6 +204,22 @@ def _list_tasks(history: History, last: Any) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _list_clients(history: History) -> list[dict[str, Any]]:
+    """The clients that had a turn in the last round, then those with the most turns."""
+    records = history.by_client.items()
+    ranks = sorted(records, key=lambda one: (-one[1].last, -sum(one[1].turns.values()), one[0]))
+    return [
+        {
+            "name": printable(history.name(client)),
+            "turns": [f"{record.turns.get(name, 0):,}" for name in history.tasks],
+            "failed": f"{record.failed:,}",
+            "last": f"{record.last:,}" if record.last else "-",
+            "now": record.last == history.rounds,
+        }
+        for client, record in ranks[:_CLIENTS]
+    ]
 
 
 def _draw_shares(history: History) -> dict[str, str] | None:
@@ -231,11 +256,14 @@ def describe_settings(folder: Path) -> dict[str, Any]:
     try:
         table = read_table(folder / "experiment.toml")
     except (StoreError, OSError):
-        return {"parts": [], "tasks": []}
+        return {"parts": [], "tasks": [], "federation": False}
     tasks = table.get("tasks")
     listed: Sequence[Any] = tasks if isinstance(tasks, list) else []
     keys = ("name", "dataset", "model", "partition")
+    engine = table.get("engine")
+    kind = engine.get("kind") if isinstance(engine, Mapping) else engine
     return {
+        "federation": kind == "flower",
         "parts": [
             (
                 title,

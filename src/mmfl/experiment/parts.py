@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     Field,
@@ -101,6 +102,10 @@ class Clients:
 
 def count_clients(value: Any) -> Any:
     """A pool in which all clients are active, where only a number is given."""
+    if isinstance(value, np.integer):
+        value = int(value)
+    if isinstance(value, float | np.floating):
+        raise ValueError(f"must be a whole number, or a table, got {short(value)}")
     return {"count": value} if isinstance(value, int) and not isinstance(value, bool) else value
 
 

@@ -52,6 +52,7 @@ from mmfl.objectives.scores import (
     Measured,
     RelativeLoss,
     Score,
+    Scored,
 )
 
 __all__ = [
@@ -87,6 +88,7 @@ __all__ = [
     "Recall",
     "RelativeLoss",
     "Score",
+    "Scored",
     "SquaredError",
     "TopK",
     "are_possible",

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from mmfl.aggregate import Checks
 from mmfl.config import component
 from mmfl.exchange import ClientUpdate, Evaluation, Job, Layout, Params, Split
 from mmfl.experiment import Experiment, Federation, Ids, ModelDescription
-from mmfl.objectives import LossScore
+from mmfl.objectives import SCORES, Measured, Score, Scored
 
 __all__ = ["Fixed", "Predictor", "Surrogate", "Work", "make_surrogate_experiment", "work_of"]
 
@@ -78,6 +78,23 @@ class Work:
         return Params(params.layout, np.array([done, beta], np.float32)), state
 
 
+@component
+class Foreseen:
+    """Difficulties are read off an evaluation's loss; targets are as the experiment scores them.
+
+    Attributes:
+        score: The experiment's.
+    """
+
+    score: Annotated[Score, SCORES]
+
+    def difficulty(self, measured: Measured, task: Scored) -> float:
+        """The loss; if there is none, as for a target, what the experiment's score says."""
+        if math.isnan(measured.loss):
+            return self.score.difficulty(measured, task)
+        return measured.loss
+
+
 def work_of(params: Params) -> float:
     """U_s, from a task's model."""
     return float(params.flat[0])
@@ -86,7 +103,7 @@ def work_of(params: Params) -> float:
 def make_surrogate_experiment(experiment: Experiment, seed: int) -> Experiment:
     """The experiment as a `Surrogate` serves it: who trains what is decided as in the original.
 
-    Difficulties are read off directly (the score "loss", of an evaluation whose loss they are) and
+    Difficulties are read off directly (they are the losses of evaluations) and
     every round, by the server. A task that recruits nobody is left out, and does not end the plan.
     """
     recruitment = experiment.recruitment
@@ -95,7 +112,7 @@ def make_surrogate_experiment(experiment: Experiment, seed: int) -> Experiment:
     return dataclasses.replace(
         experiment.resolved(),
         seed=seed,
-        score=LossScore(),
+        score=Foreseen(experiment.score),
         score_source="server",
         score_split="test",
         recruitment=recruitment,

@@ -8,6 +8,7 @@ What was never measured is NULL. `round.assignment` and `round.turns`: see `mmfl
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 
 from mmfl.errors import StoreError
 from mmfl.system import calls
@@ -103,6 +104,7 @@ def check_tables(database: sqlite3.Connection) -> str:
     return current
 
 
+@cache
 def _statement(name: str, format: str) -> str:  # noqa: A002
     """How a table was made in a format."""
     columns = " ".join(TABLES[name].split())

@@ -182,6 +182,16 @@ def test_text_between_numbers_is_named_after_rows_were_left_out(refused, monkeyp
     assert said.startswith(": column 'age' holds numbers, but 'old' in line 23; correct it")
 
 
+def test_numbers_with_a_comma_are_no_categories(refused, load):
+    body = "".join(f"{row},5;{row % 2};{row % 3},0\n" for row in range(ROWS))
+    said = refused(f"age;ill;dose\n{body}", separator=";")
+    assert said.startswith(": column 'age' holds numbers with a comma, such as '0,5'; write them")
+    said = refused(f"age;ill;dose\n{body}", separator=";", target="dose", ignore="age")
+    assert said.startswith(": the target column 'dose' holds numbers with a comma, such as '0,0'")
+    found, _ = load(f"age;ill;dose\n{body}", separator=";", ignore="age", categories="dose")
+    assert found.x_train.shape[1] == 3
+
+
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_other_separators(tmp_path, mark):
     write(tmp_path / "table.csv", AGE, ILL, mark=mark)

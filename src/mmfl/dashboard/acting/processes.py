@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from mmfl.dashboard.access import TOKEN_VARIABLE
 from mmfl.errors import InputError, StoreError, one_line
 from mmfl.experiment import Experiment
 from mmfl.runs import find_owner, is_owned, is_run, place_of
@@ -153,6 +154,8 @@ class Processes:
         """Ask a run to save a checkpoint and end, as Ctrl-C does."""
         if place_of(folder) is not None:
             raise StoreError("this run belongs to a comparison; stop that where it was started")
+        if not hasattr(os, "pidfd_open"):
+            raise StoreError("runs can be stopped only on Linux; press Ctrl-C where it was started")
         pid = find_owner(folder)
         if pid is None:
             raise StoreError("this run is not running on this machine")
@@ -188,6 +191,7 @@ class Processes:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C ends the dashboard, not the run
+                env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
             )
         except OSError as error:
             log.close()

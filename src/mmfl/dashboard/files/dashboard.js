@@ -6,21 +6,38 @@
   if (data) charts.start(JSON.parse(data.textContent));
   document.documentElement.classList.add("js");
 
+  // A browser opens few connections to a host, so only a page that can be seen has one. Every event
+  // is complete: a page that comes into view again needs only the next one.
   function listen(address) {
-    const stream = new EventSource(address);
-    stream.addEventListener("open", () => { line.hidden = true; });
-    stream.addEventListener("error", () => {
-      line.textContent = "No connection to the dashboard; trying again…";
-      line.hidden = false;
-    });
-    stream.addEventListener("rows", (event) => showRows(JSON.parse(event.data)));
-    stream.addEventListener("page", (event) => showPage(JSON.parse(event.data)));
-    stream.addEventListener("gone", () => location.reload());
-    addEventListener("pagehide", () => stream.close());
+    let stream = null;
+    const close = () => {
+      stream?.close();
+      stream = null;
+    };
+    const open = () => {
+      if (document.hidden) {
+        close();
+        return;
+      }
+      if (stream) return;
+      stream = new EventSource(address);
+      stream.addEventListener("open", () => { line.hidden = true; });
+      stream.addEventListener("error", () => {
+        line.textContent = "No connection to the dashboard; trying again…";
+        line.hidden = false;
+      });
+      stream.addEventListener("rows", (event) => showRows(JSON.parse(event.data)));
+      stream.addEventListener("page", (event) => showPage(JSON.parse(event.data)));
+      stream.addEventListener("gone", () => location.reload());
+    };
+    document.addEventListener("visibilitychange", open);
+    addEventListener("pageshow", open);
+    addEventListener("pagehide", close);
+    open();
   }
 
   function showRows({ known, rows }) {
-    document.getElementById("news").hidden = known === body.dataset.known;
+    if (known) document.getElementById("news").hidden = known === body.dataset.known;
     for (const [id, cells] of Object.entries(rows)) {
       const row = document.querySelector(`[data-line="${CSS.escape(id)}"]`);
       if (!row) continue;
@@ -35,7 +52,10 @@
     for (const form of document.querySelectorAll("form[data-for]")) form.hidden = !acts[form.dataset.for];
     for (const [id, html] of Object.entries(parts)) {
       const part = document.getElementById(id);
-      if (part && !part.contains(document.activeElement)) part.innerHTML = html;
+      if (!part) continue;
+      const focus = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      part.innerHTML = html;
+      if (focus) part.querySelector(`a[href="${CSS.escape(focus)}"]`)?.focus();
     }
     if (content) charts.update(content);
   }
@@ -110,6 +130,13 @@
     place.replaceChildren(said);
   }
 
+  function openFile(field) {
+    field.addEventListener("change", async () => {
+      if (field.files.length) document.getElementById(field.dataset.into).value = await field.files[0].text();
+    });
+  }
+
+  document.querySelectorAll("input[data-into]").forEach(openFile);
   document.querySelectorAll("input[data-with]").forEach(follow);
   document.querySelectorAll("form[data-allocation]").forEach(showAllocation);
   document.querySelectorAll("form.ask").forEach(ask);

@@ -7,6 +7,7 @@ other numbers make the task a regression.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +30,8 @@ CLASSES = 100
 
 _MOST = 10_000
 """How many values a column may have that is named as one of categories."""
+
+_WITH_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -227,6 +230,8 @@ class Encoder:
         if any(real) and not named:
             raise DataError(f"{where} holds text in one of the two tables and numbers in the other")
         known = _join_words(columns)
+        if not named:
+            _refuse_commas(where, known)
         most = _MOST if named else CLASSES
         if len(known) > most:
             raise DataError(
@@ -279,6 +284,8 @@ class Encoder:
             ]
             return _name_parts("y", [row if len(names) > 1 else row[:, 0] for row in rows])
         known = _join_words(columns)
+        if self._roles.targets == "auto":
+            _refuse_commas(_target(tables[0], names[0]), known)
         if len(known) == 1:
             raise DataError(
                 f"{_target(tables[0], names[0])} has the same value in every row, "
@@ -328,6 +335,15 @@ def number_clients(table: Table, name: str) -> dict[str, Any]:
 
 def _target(table: Table, name: str) -> str:
     return f"{table.where}: the target column {short(name)}"
+
+
+def _refuse_commas(where: str, words: Sequence[str]) -> None:
+    """Refuse texts that are numbers to people who write 0,5 or 1,000."""
+    if words and all(map(_WITH_COMMA.fullmatch, words)):
+        raise DataError(
+            f"{where} holds numbers with a comma, such as {short(words[0])}; write them with a "
+            "point, as in 0.5"
+        )
 
 
 def _name_parts(letter: str, values: Sequence[Anything]) -> dict[str, Any]:
