@@ -45,7 +45,7 @@ def experiment(workload: Workload, data: Path, given: argparse.Namespace) -> Exp
                 "weight_decay": 0.0,
             },
             "allocator": {"kind": "uniform"},
-            "engine": {"kind": "local", "workers": given.workers},
+            "engine": {"kind": given.engine, "workers": given.workers},
             "tasks": [
                 {
                     "name": "it",
@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--engine", choices=("local", "ray"), default="local")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     parser.add_argument("--kernel", default="auto")
     given = parser.parse_args()

@@ -76,7 +76,7 @@ def test_tilted_is_its_formula(make_view, tilt):
     assert (want[~drawn] < 1e-3).all()
 
 
-def test_exponential_weights_are_group_dro_s_lines_5_and_6(make_view):
+def test_exponential_weights_are_those_of_group_dro(make_view):
     rule, q, state = ExponentialWeights(rate=0.5), np.full(3, 1 / 3), None
     for f in ([np.nan] * 3, [0.9, 0.5, 0.7], [0.6, 0.8, 0.7], [0.5, 0.8, 0.2]):
         if not np.isnan(f).any():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mmfl.allocate import Lvr, Ucb
+from mmfl.allocate import Lvr, StaleVr, Ucb, first_fault
 from mmfl.allocate.rows import draw_rows
 from mmfl.allocate.rules.lvr import water_fill
 from mmfl.rng import stream
@@ -82,6 +82,19 @@ def test_lvr_draws_in_proportion_to_share_times_loss(make_view):
     assert len(got) == n
     assert set(np.round(got.probabilities[got.tasks == 0], 12)) == {0.9}  # shares are alike
     assert got.counts(2)[0] / n == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("rule", [Lvr(), Lvr(share=0.4), StaleVr(), Ucb()], ids=repr)
+def test_a_client_that_claims_an_absurd_loss_harms_nobody_elses_draw(make_view, rule):
+    loss, state = np.full((9, 2), 0.5), None
+    loss[3, 0], loss[4, 1], loss[5, 0] = 1.7e308, -1.7e308, 1.7e308
+    for t in range(1, 4):
+        told = Told(np.full((9, 2), t - 1), loss, np.abs(loss))
+        view = make_view(np.ones((9, 2)), round=t, remembered=told)
+        got, state = rule.allocate(view, state, rng=stream(1, t))
+        assert first_fault(got, view) is None
+        assert (got.probabilities > 0).all()
+        assert len(got) == 9 or rule == Lvr(share=0.4)
 
 
 def test_lvr_with_a_share_trains_that_many(make_view):

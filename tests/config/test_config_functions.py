@@ -211,7 +211,7 @@ def test_data_may_be_a_table_pairs_arrays_or_four_arrays(what, rows, classes):
 @pytest.mark.parametrize("what", ["three", "none"])
 def test_data_that_is_nothing_of_the_kind_is_one_sentence(what):
     message = one_line(DataError, lambda: data(what))
-    assert "must return x_train, y_train, x_test, y_test, or a dictionary of them, got" in message
+    assert "must be (x, y), (x_train, y_train, x_test, y_test), a dictionary of these, " in message
 
 
 def test_a_partition_function_gets_the_examples_the_clients_and_a_stream():

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
-from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
@@ -17,6 +15,7 @@ from mmfl.dashboard import Access
 from mmfl.errors import InputError
 from support.asking import HOST, TOKEN, Visitor, text_of
 from support.experiments import write_small
+from support.rewriting import edited
 
 NASTY = "<img src=x onerror=alert(1)>"
 
@@ -97,11 +96,10 @@ def test_names_and_what_clients_sent_are_escaped(tmp_path):
     faults = '[faults]\n[[faults.clients]]\nids = [0, 1]\ndoes = "nan"\n'
     folder = tmp_path / "runs" / NASTY.replace("/", "")
     mmfl.run(mmfl.Experiment.from_toml(tasks + faults), folder)
-    with closing(sqlite3.connect(folder / "run.sqlite")) as database:
+    with edited(folder) as database:
         database.execute("UPDATE failure SET detail = ?, reason = ?", (NASTY, NASTY))
         name = f"</script><script>alert(2)</script>{NASTY}"  # mmfl permits none like it
         database.execute("UPDATE task SET name = ? WHERE number = 1", (name,))
-        database.commit()
     visitor = Visitor(tmp_path / "runs")
     (key,) = visitor.dashboard.library.snapshot.runs
     for path in ("/", f"/runs/{key}", f"/?q={NASTY}"):

@@ -6,11 +6,12 @@ import json
 import re
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
 import mmfl
+from chaos.rehash import renew
 from mmfl.report import number
 from mmfl.runs import stored_rounds
 from support.asking import Visitor, text_of
@@ -191,3 +192,51 @@ def test_runs_that_have_just_begun_have_a_page(runs):
         assert "round 0 of 2" in text
         assert "damaged" not in text
         assert "damaged" not in text_of(visitor.get(f"/runs/{visitor.find('mark')}").text)
+
+
+DAMAGE = {
+    "a count that is text": "UPDATE round_task SET clients = x'00ff'",
+    "a count that is too large": "UPDATE round_task SET clients = 1 << 62 WHERE round = 2",
+    "a task that does not exist": "UPDATE failure SET task = x'00ff'",
+    "a metric that is text": "UPDATE round_task SET metric = 'x' WHERE round = 4",
+    "no assignment": "UPDATE round SET assignment = x'00'",
+    "an infinite time": "UPDATE round SET seconds = 1e999",
+    "no auction": "UPDATE meta SET value = '[]' WHERE key = 'auction'",
+    "no bids": "UPDATE auction SET bids = x'00'",
+    "no rounds": "UPDATE meta SET value = '' WHERE key = 'rounds'",
+}
+
+
+@pytest.mark.parametrize("forged", [False, True])
+@pytest.mark.parametrize("statement", DAMAGE.values(), ids=DAMAGE)
+def test_no_damage_ends_a_page_or_the_streams_of_others(runs, statement, forged):
+    with closing(sqlite3.connect(runs / "rich" / "run.sqlite")) as database:
+        database.execute(statement)
+        with suppress(Exception):  # of some rows no digest can be made
+            renew(database) if forged else None
+        database.commit()
+    visitor = Visitor(runs)
+    visitor.unlock()
+    key, hub = visitor.find("rich"), visitor.dashboard.hub
+    pages = (f"/runs/{key}", f"/runs/{key}/auction", f"/what-if?run={key}", f"/compare?id={key}")
+    for path in ("/", f"/new?from={key}", *pages):
+        assert visitor.get(path).status_code in (200, 400), path
+    assert forged or "damaged" in text_of(visitor.get(f"/runs/{key}").text)
+    assert hub._make_event(f"runs/{key}")
+    assert hub._make_event("list", [key])
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"\xff", b"", b"tasks = 3", b"allocator = [1]\ntasks = [2]"]
+)
+def test_a_strange_experiment_ends_no_page(runs, content):
+    path = runs / "done" / "experiment.toml"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    visitor = Visitor(runs)
+    visitor.unlock()
+    key = visitor.find("done")
+    for page in (f"/runs/{key}", f"/what-if?run={key}", f"/compare?id={key}", f"/new?from={key}"):
+        assert visitor.get(page).status_code in (200, 400), page
+    assert visitor.post(f"/runs/{key}/forecast", {"alpha": "3"}).status_code == 400

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mmfl.data import Arrays, Npz
-from mmfl.errors import ConfigError, DataError
+from mmfl.errors import ConfigError, DataError, MmflWarning
 from mmfl.experiment import DataCache, Experiment, Task
 from support.helpers import one_line
 
@@ -26,6 +26,13 @@ def rows(count: int = 6, how: str = "tuple") -> Any:
         }
     if how == "arrays":
         return Arrays(x.astype(np.float32), y, X.astype(np.float32), Y, 3)
+    if how == "images":
+        return np.ones((6, 3, 8, 9)), y, np.ones((6, 3, 8, 9)), y
+    if how == "pair":
+        return np.arange(40.0).reshape(20, 2), [0, 1] * 10
+    if how == "frame":
+        pandas = pytest.importorskip("pandas")
+        return pandas.DataFrame({"age": np.arange(20), "y": [0, 1] * 10})
     if how == "raises":
         raise KeyError("column")
     return {"nothing": None, "tuple": (x, y, X, Y)}[how]
@@ -66,7 +73,7 @@ def test_a_function_may_stand_bare_or_with_its_keywords_and_is_written_down_by_i
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("nothing", f"data set '{__name__}:rows' must return x_train, y_train, x_test, y_test, or"),
+        ("nothing", f"data set '{__name__}:rows' must be (x, y), (x_train, y_train, x_test"),
         ("raises", "its data cannot be loaded: KeyError: 'column'"),
     ],
 )
@@ -93,5 +100,23 @@ def test_what_is_not_an_npz_file_gets_a_hint(tmp_path: Path) -> None:
     message = one_line(DataError, lambda: Npz(str(path.rename(tmp_path / "x.csv"))).load(None))
     assert message.endswith('is not a valid npz file; use kind = "csv"')
     message = one_line(ConfigError, lambda: Task("a", {"kind": "xls"}))
-    assert message.startswith("Task: dataset.kind: unknown data set 'xls'; known: csv, ")
+    assert message.startswith("Task: dataset.kind: unknown data set 'xls'; known: at_nodes, csv, ")
     assert message.endswith(f"; {hint}")
+
+
+@pytest.mark.parametrize(("how", "shape"), [("pair", (16, 2)), ("frame", (16, 1))])
+def test_a_function_may_return_what_data_takes(how, shape):
+    with pytest.warns(MmflWarning, match=f"data set '{__name__}:rows': no test data was given"):
+        found = loaded({"kind": rows, "how": how})
+    assert found.x_train.shape == shape
+    assert found.classes == 2
+
+
+def test_images_with_channels_first_are_a_warning_and_stay_as_they_are(tmp_path: Path) -> None:
+    names = ("x_train", "y_train", "x_test", "y_test")
+    np.savez(tmp_path / "it.npz", **dict(zip(names, rows(how="images"), strict=True)))
+    for dataset in ({"kind": rows, "how": "images"}, Npz(str(tmp_path / "it.npz"))):
+        with pytest.warns(MmflWarning, match=r"shape \(3, 8, 9\) are taken as height x") as caught:
+            found = loaded(dataset)
+        assert found.x_train.shape == (6, 3, 8, 9)
+        assert str(caught[0].message).endswith("return or store x.transpose(0, 2, 3, 1)")

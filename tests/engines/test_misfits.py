@@ -117,7 +117,7 @@ CASES = {
     "metric function": ("tasks.a.metric=own_code:rows", "got shape (2, 3)", "def rows"),
     "metric class": ("tasks.a.metric=own_code:Matrix", "got shape (2, 3)", "return lambda outp"),
     "metric number": ("tasks.a.metric=own_code:Number", "got a float, not", "def compute"),
-    "data": ("tasks.a.dataset=own_code:data", "must return x_train, y_train", "def data"),
+    "data": ("tasks.a.dataset=own_code:data", "must be (x, y), (x_train", "def data"),
     "ragged data": ("tasks.a.dataset=own_code:ragged", "data set 'own_code:ragged'", "def ragged"),
     "partition": (
         "tasks.a.partition=own_code:by_hand",

@@ -15,6 +15,7 @@ import mmfl
 from mmfl import Experiment
 from mmfl.engines import open_ray
 from mmfl.errors import EngineError
+from mmfl.exchange import CHUNK
 from mmfl.experiment import Ray
 from support.helpers import one_line
 from support.jobs import first_jobs
@@ -53,13 +54,22 @@ def finish(engine, experiment, state=None):
 
 
 def test_whatever_dies_the_bits_are_those_of_one_process(nodes, many, expected, capfd):
+    text = many.to_toml()
+    few = Experiment.from_toml(text, sets=["clients.count=4"])
+    auction = "recruitment={mechanism={kind='max_min_fair',budget=6.0},bids='uniform'}"
+    paid = Experiment.from_toml(text, sets=[auction])
     second = nodes.add(1)
     settings = Ray(address=nodes.address)
     with closing(open_ray(many, None, settings)) as engine:
         assert engine.workers == 2
         assert finish(engine, many) == expected
+        for experiment in (few, paid):
+            *_, (state, _) = mmfl.rounds(experiment)
+            assert finish(engine, experiment) == state.fingerprint
 
         jobs, params = first_jobs(engine, many)
+        sums = [update for update in engine.train(jobs, params, merge=True) if update.delta is None]
+        assert len(sums) >= 2 * CHUNK  # of 40 turns; the last, in which nobody is to wait, are not
         whole = [update.delta.flat.tobytes() for update in engine.train(jobs, params)]
         results = engine.train(jobs, params)
         first = [next(results).delta.flat.tobytes()]

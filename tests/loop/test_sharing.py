@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from contextlib import closing
 from threading import Thread
 from typing import Any
@@ -120,3 +122,15 @@ def test_a_run_within_a_round_needs_another_engine(engine, calling, small, how, 
         "the engine is computing a round; code that runs within a round needs another engine"
     }
     assert not (tmp_path / "inner").exists()
+
+
+@pytest.mark.cold
+@pytest.mark.parametrize("begin", ["mmfl.rounds(made)", "stored_rounds(made, 'run')"])
+def test_a_program_may_end_in_the_middle_of_a_run(small_toml, begin):
+    """Also one that keeps the rounds in a variable: then Python would end them too late."""
+    code = "import mmfl; from mmfl.runs import stored_rounds\n"
+    code += f"made = mmfl.Experiment.from_toml({small_toml!r})\nkept = {begin}\nnext(kept)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    if "stored" in begin:
+        assert (Run.load("run").status, Run.load("run").saved) == ("stopped", 1)

@@ -16,6 +16,7 @@ from mmfl import Run
 from mmfl.errors import MmflWarning, StoreError
 from mmfl.experiment import Checkpoints
 from mmfl.runs import RunStore, database, stored_rounds
+from mmfl.runs.database import wait_for_lock
 from mmfl.system.calls import intercept
 from support.helpers import one_line
 
@@ -122,3 +123,13 @@ def test_without_a_write_ahead_log_a_commit_waits_for_readers(small):
         assert waited() == 3
         assert store.meta()["reason"] == "stored all the same"
     assert Run.load("run").reason == "stored all the same"
+
+
+def test_an_error_that_python_itself_raises_is_passed_on():
+    """Such as for text that is not UTF-8: it has no code of SQLite's."""
+
+    def fail() -> None:
+        raise sqlite3.OperationalError("could not decode")
+
+    with pytest.raises(sqlite3.OperationalError, match="could not decode"):
+        wait_for_lock(fail)

@@ -1,8 +1,8 @@
 """How much a turn still buys each task: learning curves, fitted as in Optimus and SLAQ.
 
 Y. Peng, Y. Bao, Y. Chen, C. Wu, C. Guo: "Optimus: An Efficient Dynamic Resource Scheduler for Deep
-Learning Clusters", EuroSys 2018, equation 1; H. Zhang, L. Stafman, A. Or, M. J. Freedman: "SLAQ:
-Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017, section 4.1. After k turns,
+Learning Clusters", EuroSys 2018; H. Zhang, L. Stafman, A. Or, M. J. Freedman: "SLAQ:
+Quality-Driven Scheduling for Distributed Machine Learning", SoCC 2017. After k turns,
 
     f(k) = 1 / (b0 k + b1) + c      with b0, b1, c >= 0
 

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mmfl.errors import StoreError
+from mmfl.dashboard.library import refuse_outside
+from mmfl.errors import MmflError, StoreError
 from mmfl.objectives import find_merit
 from mmfl.runs import (
+    DATABASE,
     RunStore,
     StoredRecruitment,
     read_events,
@@ -21,8 +23,9 @@ from mmfl.runs import (
     read_recruitment,
     unpack_assignments,
 )
+from mmfl.system.files import exists
 
-__all__ = ["ClientRecord", "History"]
+__all__ = ["ClientRecord", "History", "read_history"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -98,10 +101,13 @@ class History:
         return np.stack(columns, axis=1) if columns else table
 
     def read(self) -> None:
-        """Read what is new; everything, if the run went back to an earlier round."""
-        with closing(RunStore.open(self.folder, checked=False)) as store:
+        """Read what is new; everything, if the run went back to an earlier round.
+
+        The first time, all rows are checked against their hashes.
+        """
+        with closing(RunStore.open(self.folder, checked=not self.tasks)) as store:
             if self._went_back(store):
-                self._forget()
+                self.forget()
             if not self.tasks:
                 known = store.tasks()
                 self.tasks = tuple(name for _, name, *_ in known)
@@ -124,7 +130,8 @@ class History:
         rows = store.rows("SELECT chain FROM round WHERE round = ?", self.rounds)
         return [row[0] for row in rows] != [self._last]
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Begin anew."""
         fresh = History(self.folder)
         for name in vars(fresh):
             setattr(self, name, getattr(fresh, name))
@@ -173,3 +180,20 @@ class History:
     def name(self, client: int) -> str:
         """What a client is called."""
         return self.names.get(client, str(client))
+
+
+def read_history(root: Path, history: History) -> None:
+    """Read what is new of a run; `StoreError` for whatever is wrong with it.
+
+    Args:
+        root: The listed folder: runs outside it are not read.
+        history: What was read of it before.
+    """
+    try:
+        refuse_outside(root, history.folder)
+        if exists(history.folder / DATABASE):  # else it has only just begun
+            history.read()
+    except MmflError:
+        raise
+    except Exception as error:  # a foreign run must not end a page, or the streams of all others
+        raise StoreError(f"it cannot be read: {type(error).__name__}") from None

@@ -25,7 +25,7 @@ from mmfl.dashboard.library import Library, Snapshot, make_id
 from mmfl.dashboard.listing import describe_cells, mark_known
 from mmfl.dashboard.rendering import Renderer
 from mmfl.dashboard.run_page import describe_acts, describe_now
-from mmfl.errors import MmflError, MmflWarning
+from mmfl.errors import MmflError, MmflWarning, one_line
 from mmfl.runs import Overview
 from mmfl.system import calls
 
@@ -113,9 +113,14 @@ class Hub:
     async def _publish(self, changed: set[str]) -> None:
         for channel in list(self._streams):
             key = channel.partition("/")[2]
-            if channel == "list" or key in changed or self._is_part(key, changed):
+            if channel != "list" and key not in changed and not self._is_part(key, changed):
+                continue
+            try:
                 event = await run_in_threadpool(self._make_event, channel, changed)
-                self._deliver(channel, event or _encode("gone", {}))
+            except Exception as error:  # one run must not end the streams of all others
+                warnings.warn(f"{channel}: {one_line(error)}", MmflWarning, stacklevel=1)
+                continue
+            self._deliver(channel, event or _encode("gone", {}))
 
     def _is_part(self, key: str, changed: set[str]) -> bool:
         """Whether a run that has changed belongs to the comparison with this id."""

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from mmfl.dashboard.access import Access
 from mmfl.dashboard.auction_page import describe_auction
 from mmfl.dashboard.comparison_page import describe_comparison
-from mmfl.dashboard.history import History
+from mmfl.dashboard.history import History, read_history
 from mmfl.dashboard.library import Library, make_id, refuse_outside
 from mmfl.dashboard.listing import ORDERS, Query, list_page, mark_known
 from mmfl.dashboard.rendering import FILES, Renderer, read, version_of
@@ -174,8 +174,7 @@ class Pages:
         found: dict[str, Any] = {"rule": rule, "alpha": chosen, "rows": [], "problem": ""}
         history = History(run.folder)
         try:
-            refuse_outside(self.library.root, run.folder)
-            history.read()
+            read_history(self.library.root, history)
             found["rows"] = allocate(history, rule["weights"], chosen)
             if rule["alpha"] is not None:
                 own = allocate(history, rule["weights"], rule["alpha"])

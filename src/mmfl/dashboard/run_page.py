@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mmfl.dashboard.history import History
-from mmfl.dashboard.library import refuse_outside
+from mmfl.dashboard.history import History, read_history
 from mmfl.errors import MmflError, StoreError, plural, printable
 from mmfl.experiment import read_table
 from mmfl.fairness import variance
@@ -26,8 +25,7 @@ from mmfl.report.document import (
     round_off,
     show,
 )
-from mmfl.runs import DATABASE, Overview, place_of
-from mmfl.system.files import exists
+from mmfl.runs import Overview, place_of
 
 __all__ = ["describe_acts", "describe_now", "describe_settings", "make_chart"]
 
@@ -112,13 +110,16 @@ def describe_now(
         overview: The run at a glance.
         history: What was read of it before.
     """
-    if overview.state not in ("damaged", "locked"):
-        try:
-            refuse_outside(root, overview.folder)
-            if overview.tasks is not None or exists(overview.folder / DATABASE):
-                history.read()  # else it has only just begun
-        except MmflError as error:
-            overview = replace(overview, state="damaged", damage=str(error))
+    try:
+        if overview.state not in ("damaged", "locked"):
+            read_history(root, history)
+        return describe_run(overview, history), make_content(history)
+    except MmflError as error:
+        damage = str(error)
+    except Exception as error:  # a foreign run must not end a page, or the streams of all others
+        damage = f"it cannot be read: {type(error).__name__}"
+    history.forget()
+    overview = replace(overview, state="damaged", damage=damage)
     return describe_run(overview, history), make_content(history)
 
 

@@ -25,7 +25,7 @@ from mmfl.errors import DataError, text_of
 from mmfl.rng import stream
 from mmfl.system.user_code import describe_error, pass_on, warn_user
 
-__all__ = ["from_frame", "from_hugging_face", "to_arrays"]
+__all__ = ["from_frame", "from_hugging_face", "is_channels_first", "to_arrays"]
 
 Anything = npt.NDArray[Any]
 
@@ -285,9 +285,7 @@ def _narrow(found: Anything) -> Anything:
 def _put_channels_last(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
     """Images and volumes as `Arrays` has them, if they are as torch has them.
 
-    The first dimension of such examples is 1 or 3, and the last one is too large for channels. An
-    image that is 1 or 3 pixels high and has so many channels is not to be expected. Whole numbers
-    other than bytes are tokens, which a network gets as they are.
+    Whole numbers other than bytes are tokens, which a network gets as they are.
     """
     names = [name for name in ("x_train", "x_test") if name in parts]
     sizes = {parts[name].shape[1:] for name in names}
@@ -295,11 +293,20 @@ def _put_channels_last(parts: dict[str, Any], where: str, notes: list[str]) -> d
     if len(sizes) != 1 or any(kind.kind in "iu" and kind != np.uint8 for kind in kinds):
         return parts
     (size,) = sizes
-    if len(size) not in (3, 4) or size[0] not in (1, 3) or size[-1] <= _CHANNELS:
+    if not is_channels_first(size):
         return parts
     letters = " x ".join("NCHW" if len(size) == 3 else "NCDHW")
     notes.append(f"its examples are taken as {letters}, as torch has images")
     return parts | {name: np.moveaxis(parts[name], 1, -1) for name in names}
+
+
+def is_channels_first(size: Sequence[int]) -> bool:
+    """Whether examples of this shape are images or volumes as torch has them.
+
+    Their first dimension is 1 or 3, and the last one is too large for channels. An image that is 1
+    or 3 pixels high and has so many channels is not to be expected.
+    """
+    return len(size) in (3, 4) and size[0] in (1, 3) and size[-1] > _CHANNELS
 
 
 def _hold_out(parts: dict[str, Any], where: str, notes: list[str]) -> dict[str, Any]:

@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, Field, Strict
 
-from mmfl.config import Count, Family, Natural, OwnFunction, Text, component, short
+from mmfl.config import Count, Family, Natural, OwnFunction, Text, component
 from mmfl.data import embedded
 from mmfl.data.arrays import PARTS, Arrays
 from mmfl.data.at_nodes import AtNodes
+from mmfl.data.conversion import is_channels_first, to_arrays
 from mmfl.data.folders import (
     data_folder,
     default_folder,
@@ -44,7 +45,7 @@ from mmfl.errors import DataError, MmflError, did_you_mean
 from mmfl.rng import stream
 from mmfl.system.files import list_folder, open_file
 from mmfl.system.memory import Need, refuse
-from mmfl.system.user_code import pass_on
+from mmfl.system.user_code import pass_on, warn_user
 
 __all__ = [
     "DATASETS",
@@ -214,9 +215,10 @@ class Synthetic:
 
 @dataclass(frozen=True)
 class FromFunction:
-    """What a user's function returns: `Arrays`, a table of arrays, or four arrays.
+    """What a user's function returns: `Arrays`, a table of arrays, four arrays, or other data.
 
-    See `Arrays.check` for the table's keys: x_train, y_train, x_test, y_test, or `clients`.
+    See `Arrays.check` for the table's keys: x_train, y_train, x_test, y_test, or `clients`. Other
+    data is what `to_arrays` takes: (x, y), a DataFrame, a torch Dataset.
     """
 
     function: OwnFunction
@@ -229,12 +231,12 @@ class FromFunction:
             found = found.to_parts()
         elif isinstance(found, Sequence) and len(found) == len(PARTS):
             found = dict(zip(PARTS, found, strict=True))
-        if not isinstance(found, Mapping):
-            raise DataError(
-                f"{where} must return x_train, y_train, x_test, y_test, or a dictionary of them, "
-                f"got {short(found)}"
-            )
-        return Arrays.check(where, found)
+        if isinstance(found, Mapping):
+            return _check_layout(where, Arrays.check(where, found))
+        arrays, notes = to_arrays(found, where)
+        for note in notes:
+            warn_user(f"{where}: {note}")
+        return arrays
 
 
 DATASETS = Family(
@@ -256,6 +258,18 @@ DATASETS = Family(
     function=FromFunction,
     own=_OTHER_FILES,
 )
+
+
+def _check_layout(where: str, arrays: Arrays) -> Arrays:
+    """Warn of images that look as torch has them; in files and functions they are not moved."""
+    size = arrays.x_train.shape[1:]
+    if arrays.x_train.dtype != np.int64 and is_channels_first(size):
+        axes = (0, *range(2, len(size) + 1), 1)
+        warn_user(
+            f"{where}: its examples of shape {size} are taken as height x width x channels; if "
+            f"channels come first, return or store x.transpose{axes}"
+        )
+    return arrays
 
 
 def _hint(path: Path) -> str:
@@ -303,4 +317,4 @@ def _read_npz(path: Path) -> Arrays:
         pass_on(error)
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise DataError(f"{where} cannot be read: {said}") from None
-    return Arrays.check(where, parts)
+    return _check_layout(where, Arrays.check(where, parts))

@@ -130,7 +130,8 @@ class Handler:
         # do not stay, and what is frozen is never collected: so before any is built.
         gc.freeze()
         self._checks = resolved.checks
-        self._trainer = Trainer.of(resolved, tasks, settled=not self._runs_own_code)
+        settled = not self._runs_own_code
+        self._trainer = Trainer.of(resolved, tasks, settled=settled, alone=True)
         if not self._runs_own_code:
             self._trainer.device.settle()
         return {"ready": True}, b""

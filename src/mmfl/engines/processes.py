@@ -81,6 +81,11 @@ class Launcher(Protocol):
 class Transport(Protocol):
     """Gets data and weights to workers, and results back."""
 
+    @property
+    def copies(self) -> bool:
+        """Whether results are copied, or travel far, so that few sums are best."""
+        ...
+
     def share(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
         """Make arrays known to workers; what their set-up says of them."""
         ...

@@ -78,6 +78,7 @@ def cut(
     *,
     merge: bool,
     whole: bool,
+    copied: bool,
     weights: Mapping[str, int],
     pace: Mapping[str, float],
     samples: Callable[[str, Sequence[Job]], npt.NDArray[np.float64]],
@@ -93,6 +94,7 @@ def cut(
         workers: How many there are.
         merge: Whether sums of chunks are wanted at all.
         whole: Whether turns that are light but not small may stay together.
+        copied: Whether results are copied on their way: then all turns count as light.
         weights: From task to the number of its weights.
         pace: From task to the seconds that a sample took, where that is known.
         samples: From a task and its jobs to the number of examples that each will process.
@@ -110,7 +112,7 @@ def cut(
         first = common(group[0])
         alike = merge and all(common(job) == first for job in group)
         small = alike and many and mean * size < SMALL
-        light = alike and whole and mean < LIGHT and size >= LARGE
+        light = alike and whole and (copied or (mean < LIGHT and size >= LARGE))
         for start in range(0, len(group), CHUNK):
             chunk, cost = group[start : start + CHUNK], costs[start : start + CHUNK]
             total = float(cost.sum())

@@ -200,6 +200,7 @@ class WorkersEngine:
             self._pool.size,
             merge=merge,
             whole=self._timeout is None,  # which is for one turn
+            copied=self.transport.copies,
             weights={task: layout.size for task, layout in self._layouts.items()},
             pace=self._pace,
             samples=self._samples,

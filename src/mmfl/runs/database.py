@@ -187,7 +187,10 @@ def wait_for_lock(act: Callable[[], T], patience: float | None = None) -> T:
         try:
             return act()
         except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+                sqlite3.SQLITE_BUSY,
+                sqlite3.SQLITE_LOCKED,
+            )
             if not busy or calls.monotonic() > limit:
                 raise
         if not told:

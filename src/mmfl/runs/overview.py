@@ -146,7 +146,7 @@ def _read_database(folder: Path, sizes: dict[str, int]) -> dict[str, Any]:
         try:
             database = stack.enter_context(closing(open_for_reading(folder, patience=0.0)))
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 return {"state": "locked"}
             raise
         if is_empty(database):

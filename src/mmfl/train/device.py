@@ -36,15 +36,16 @@ class Device:
     Args:
         name: "cpu", "cuda", "cuda:1" or "mps".
         own_code: Whether a user's code runs on it; see `seed_torch`.
+        alone: Whether the process does nothing else; see `seed_torch`.
 
     Attributes:
         home: Whether it is the processor, with whose memory everything begins and ends.
         read: A loss as a number, or as a tensor where a number would have to be waited for.
     """
 
-    def __init__(self, name: str = "cpu", *, own_code: bool = False) -> None:
+    def __init__(self, name: str = "cpu", *, own_code: bool = False, alone: bool = False) -> None:
         self.name = name
-        self._own_code = own_code
+        self._own_code, self._alone = own_code, alone
         self.home = name == "cpu"
         self.read: Callable[[Tensor], Tensor | float] = Tensor.item if self.home else Tensor.detach
         self._torch = torch.device(name)
@@ -81,7 +82,8 @@ class Device:
 
     def seed(self, rng: Stream) -> AbstractContextManager[None]:
         """See `seed_torch`: the device's own generator, too."""
-        return seed_torch(rng, self._generators, own_code=self._own_code)
+        own, alone = self._own_code, self._alone
+        return seed_torch(rng, self._generators, own_code=own, alone=alone)
 
     @property
     def _generators(self) -> Sequence[torch.Generator]:

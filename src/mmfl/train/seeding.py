@@ -76,7 +76,11 @@ def settle_torch(*, gpu: bool = False) -> None:
 
 @contextmanager
 def seed_torch(
-    rng: Stream, others: Sequence[torch.Generator] = (), *, own_code: bool = False
+    rng: Stream,
+    others: Sequence[torch.Generator] = (),
+    *,
+    own_code: bool = False,
+    alone: bool = False,
 ) -> Iterator[None]:
     """Torch's own generator is set from an address (dropout, first weights).
 
@@ -84,6 +88,8 @@ def seed_torch(
         rng: The address.
         others: Generators of a GPU, which are set from it, too.
         own_code: Whether a user's code runs, which may draw from Python's and NumPy's generators.
+        alone: Whether nothing else in this process draws from those two. Then they are not put
+            back, which would take ten times as long as all the rest.
     """
     process = os.getpid()
     with _LOCK:
@@ -93,7 +99,9 @@ def seed_torch(
             seed = rng.torch_seed()
             for generator in generators:
                 generator.manual_seed(seed)
-            with _seed_others(seed) if own_code else _NOTHING:
+            if own_code and alone:
+                _seed_others(seed)
+            with _keep_others(seed) if own_code and not alone else _NOTHING:
                 yield
         finally:
             end_fork(process)
@@ -101,12 +109,17 @@ def seed_torch(
                 generator.set_state(state)
 
 
-@contextmanager
-def _seed_others(seed: int) -> Iterator[None]:
-    """Python's and NumPy's own generators are set, and put back."""
-    before, before_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+def _seed_others(seed: int) -> None:
+    """Python's and NumPy's own generators are set."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
+
+
+@contextmanager
+def _keep_others(seed: int) -> Iterator[None]:
+    """Python's and NumPy's own generators are set, and put back."""
+    before, before_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    _seed_others(seed)
     try:
         yield
     finally:

@@ -118,9 +118,20 @@ class Trainer:
         *,
         federation: SimulatedFederation | None = None,
         settled: bool = False,
+        alone: bool = False,
         raise_errors: bool = False,
     ) -> Trainer:
-        """A trainer for an experiment, which is resolved; by default for its own federation."""
+        """A trainer for an experiment, which is resolved; by default for its own federation.
+
+        Args:
+            experiment: The experiment.
+            arrays: From task to its data.
+            federation: Who holds what.
+            settled: See `Trainer`.
+            alone: Whether this process does nothing else; see `seed_torch`.
+            raise_errors: See `Trainer`.
+        """
+        own_code = has_own_code(dump(experiment))
         return cls(
             experiment.tasks,
             arrays,
@@ -130,7 +141,7 @@ class Trainer:
             seed=experiment.seed,
             precision=experiment.precision,
             batch_size=experiment.evaluate.batch_size,
-            device=Device(experiment.device, own_code=has_own_code(dump(experiment))),
+            device=Device(experiment.device, own_code=own_code, alone=alone),
             settled=settled,
             raise_errors=raise_errors,
         )

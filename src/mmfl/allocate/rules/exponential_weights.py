@@ -2,7 +2,7 @@
 
 M. Mohri, G. Sivek, A. T. Suresh: "Agnostic Federated Learning", ICML 2019: minimise over w the
 maximum over mixtures q of the sum of q_s f_s(w). S. Sagawa, P. W. Koh, T. B. Hashimoto, P. Liang:
-"Distributionally Robust Neural Networks for Group Shifts", ICLR 2020, Algorithm 1, lines 5-6:
+"Distributionally Robust Neural Networks for Group Shifts", ICLR 2020, Algorithm 1:
 q_s <- q_s exp(eta f_s), then divide by the sum.
 """
 

@@ -32,6 +32,8 @@ __all__ = ["Lvr", "Share", "allocate_by_need", "fill_unknown", "water_fill"]
 
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 
+_MOST = 1e100
+
 
 def water_fill(needs: Floats, m: float) -> Floats:
     """(n) q_i = min(1, c M_i), with c such that they add up to m, or all with M_i > 0 are 1.
@@ -115,10 +117,13 @@ def allocate_by_need(view: View, need: Floats, share: float, *, rng: Stream) -> 
 
 
 def fill_unknown(known: Floats, view: View) -> Floats:
-    """(n, S) what is known, >= 0; else the mean of the task, else of all tasks, else 1."""
+    """(n, S) what is known, >= 0; else the mean of the task, else of all tasks, else 1.
+
+    A client may claim any finite loss: sums of what is returned do not overflow.
+    """
     there = np.isfinite(known) & view.eligible
     value = np.where(there, known, 0.0)
-    np.maximum(value, 0.0, out=value)
+    np.clip(value, 0.0, _MOST, out=value)
     count = there.sum(axis=0)
     mean = np.full(value.shape[1], value.sum() / count.sum() if count.any() else 1.0)
     np.divide(value.sum(axis=0), count, out=mean, where=count > 0)

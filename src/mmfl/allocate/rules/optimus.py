@@ -1,8 +1,8 @@
 """Remaining work: the tasks' times to converge, added up, become as small as possible.
 
 Y. Peng, Y. Bao, Y. Chen, C. Wu, C. Guo: "Optimus: An Efficient Dynamic Resource Scheduler for Deep
-Learning Clusters", EuroSys 2018, equations 1 and 5: choose n_s to minimise the sum over jobs of
-Q_s / speed_s(n_s), where Q_s is the work that remains until a fitted curve converges.
+Learning Clusters", EuroSys 2018: choose n_s to minimise the sum over jobs of Q_s / speed_s(n_s),
+where Q_s is the work that remains until a fitted curve converges.
 """
 
 from __future__ import annotations

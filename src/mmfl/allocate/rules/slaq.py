@@ -1,7 +1,7 @@
 """Need times speed: clients go where the next turns lower difficulty most.
 
 H. Zhang, L. Stafman, A. Or, M. J. Freedman: "SLAQ: Quality-Driven Scheduling for Distributed
-Machine Learning", SoCC 2017, section 4.2: choose n_s to maximise the sum over tasks of
+Machine Learning", SoCC 2017: choose n_s to maximise the sum over tasks of
 (f_s(k_s) - f_s(k_s + n_s)) / (largest fall seen so far), with the sum of n_s at most m. SLAQ gives
 the units one by one to the job that gains most; for convex curves that is the optimum, where all
 marginal gains are equal. Curves f_s(k) = 1 / (b0 k + b1) + c are fitted (`allocate/progress.py`).

@@ -28,8 +28,8 @@ class StaleVr:
     and it is `lvr` by norm. Weights of tasks are ignored.
 
     Decided here: in the paper's StaleVR, every client computes G_is in each round to report its
-    news, which costs as much as training; its StaleVRE estimates what inactive clients would
-    report. Here the news of a client is that of its last turn at the task, |G - beta h| when G
+    news, which costs as much as training; its StaleVRE approximates that from the active clients
+    alone. Here the news of a client is that of its last turn at the task, |G - beta h| when G
     came; after its first turn it is |G|. What is not known counts as the mean of what is.
 
     Attributes:

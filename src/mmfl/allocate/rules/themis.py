@@ -1,7 +1,7 @@
 """Finish-time fairness: no task ends much later than it would with an equal share of its own.
 
 K. Mahajan, A. Balasubramanian, A. Singhvi, S. Venkataraman, A. Akella, A. Phanishayee, S. Chawla:
-"Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3: minimise the maximum of
+"Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020: minimise the maximum of
 rho_s = T_shared / T_independent, the time until the task finishes here, divided by its time alone
 on 1/S of the clients.
 """

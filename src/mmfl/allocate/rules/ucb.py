@@ -25,6 +25,9 @@ from mmfl.rng import Stream
 
 __all__ = ["Ucb"]
 
+_MOST = 1e100
+"""A loss of more than that, which a client may claim, counts as this."""
+
 _UNKNOWN = {"N": 0.0, "L": 0.0, "seen": 0, "task": -1, "turns": 0}
 
 
@@ -78,7 +81,7 @@ class Ucb:
         rows, task = rows[trained], task[trained]
         weight = self.gamma ** (age[rows] - 1)
         N[rows, task] += weight
-        L[rows, task] += weight * view.loss[rows, task]
+        L[rows, task] += weight * np.clip(view.loss[rows, task], -_MOST, _MOST)
         return N, L
 
     def _compute_bounds(self, N: Floats, L: Floats, t: int) -> Floats:

@@ -93,9 +93,12 @@ class ActingPages:
         text, wanted = _EXAMPLE, request.query_params.get("from")
         if wanted is not None:
             run = self._find(wanted)
-            text = await run_in_threadpool(
-                read_text, run.folder / "experiment.toml", limit=SETTINGS
-            )
+            path = run.folder / "experiment.toml"
+            try:
+                text = await run_in_threadpool(read_text, path, limit=SETTINGS)
+            except (OSError, UnicodeError) as error:
+                said = getattr(error, "strerror", None) or "it is not UTF-8"
+                raise HTTPException(400, f"The experiment cannot be read: {said}.") from None
         return self._form(text, "")
 
     def _form(self, text: str, name: str, status: int = 200, **said: Any) -> Response:

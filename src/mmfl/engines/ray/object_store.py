@@ -22,6 +22,8 @@ class ObjectStore:
         connection: To Ray; released when this is closed.
     """
 
+    copies = True
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._arrays: Mapping[str, npt.NDArray[Any]] = {}

@@ -23,6 +23,8 @@ class MappedFiles:
         files: Their descriptors, for workers: of data, of weights, and of slots.
     """
 
+    copies = False
+
     def __init__(self) -> None:
         self._data, self._weights, self.slots = Arena(), Arena(), Slots()
         self._shared: Mapping[str, npt.NDArray[Any]] = {}
