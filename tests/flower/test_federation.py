@@ -205,3 +205,25 @@ def test_a_node_that_is_killed_costs_turns_and_not_the_run(federation, tmp_path)
     assert {(f.address.client, f.reason) for f in failures} <= {(2, "dropout")}
     assert [record.round for record in records] == [1, 2, 3, 4]
     assert records[-1].active == 3
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    path = write(tmp_path / "small.toml", rounds=50)
+    command = [sys.executable, "-m", "mmfl", "flower", "up", str(path), "--nodes", "1"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            until = time.monotonic() + 120
+            while "/50  a" not in (tmp_path / "log").read_text() and time.monotonic() < until:
+                time.sleep(0.5)
+            (folder,) = (tmp_path / "temporary").glob("mmfl-flower-*")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        finally:
+            process.kill()
+    assert "resume the run with --resume --out runs/small" in (tmp_path / "log").read_text()
+    assert not folder.exists()
+    assert _children_in(folder) == []
+    assert Run.load("runs/small").rounds >= 1

@@ -186,7 +186,7 @@ def keys(
     for number in range(nodes):
         make_node_key(folder / f"node{number}")
     typer.echo(
-        f"{folder}: ca.crt goes to every node, node0 to node{nodes - 1} to one node each; "
+        f"{folder}: copy ca.crt to every node, and one of node0 ... node{nodes - 1} to each; "
         "server.pem, server.key and the .pub files stay on the server"
     )
 

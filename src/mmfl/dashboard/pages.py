@@ -23,8 +23,12 @@ from mmfl.dashboard.what_if import HIGHEST, allocate, list_choices, read_alpha, 
 from mmfl.errors import MmflError, plural, printable
 from mmfl.report.document import gather, make_json, render_body
 from mmfl.runs import Overview, place_of
+from mmfl.system import calls
 
 __all__ = ["Pages"]
+
+_PATIENCE = 0.5
+"""Seconds for which the list waits until all runs are known."""
 
 _MOST = 200
 """How many runs are compared at most."""
@@ -53,7 +57,10 @@ class Pages:
         return Response(read(name), media_type=FILES[name], headers={"cache-control": age})
 
     def list(self, request: Request) -> Response:
-        """The list of runs."""
+        """The list of runs; of many runs, those that are known by now."""
+        limit = calls.monotonic() + _PATIENCE
+        while not self.library.snapshot.complete and calls.monotonic() < limit:
+            calls.sleep(0.02)
         snapshot = self.library.snapshot
         query = Query.of(request.query_params)
         page = self.renderer.page(

@@ -8,7 +8,7 @@ w_s f_s(end)^alpha, and starts on that plan; the plan is made anew in every roun
    a (floor), c (power), h (turns until it falls) and d (delay: a plateau at the start) of a grid is
    a hypothesis. Its weight is its likelihood of what was seen, with unknown noise; older rounds
    count less. So a plateau is not a floor while a delay explains it as well.
-2. The expected outcome of x more turns is the mean over hypotheses, from the difficulty now.
+2. What x more turns are worth is the mean of f(end)^alpha over hypotheses, from the difficulty now.
 3. As a function of x it need not be convex. The turns go to the steepest edges of the tasks' lower
    convex hulls, until none are left. A task gets no more than the clients that may train it have.
 4. A quarter of the clients is spread evenly, to keep learning about all tasks.
@@ -57,6 +57,9 @@ _LEAST = 1e-9
 
 _STEPS = 25
 """Numbers of turns that a plan knows."""
+
+_UNLIKELY = 1e-3
+"""Hypotheses of a lower weight, relative to the largest, are left out of a plan."""
 
 _MOST = 10.0
 """A difficulty counts as at most this many times a task's first one."""
@@ -120,8 +123,9 @@ class Foresight:
         order = sorted(range(len(f)), key=view.tasks.__getitem__)
         edges = []
         for s in order:
-            expected = f[s] * _expect(seen[view.tasks[s]], int(view.turns[s]), steps)
-            edges += [(*edge, s) for edge in _find_edges(w[s] * expected**self.alpha, steps)]
+            n, known = int(view.turns[s]), seen[view.tasks[s]]
+            expected = w[s] * f[s] ** self.alpha * _expect(known, n, steps, self.alpha)
+            edges += [(*edge, s) for edge in _find_edges(expected, steps)]
         got = np.zeros(len(f))
         rest = float(left)
         for _, width, s in sorted(edges, key=lambda edge: edge[0]):
@@ -180,15 +184,17 @@ def _relative(turns: Ints | Floats) -> Floats:
     return np.asarray(floors + (1.0 - floors) * fall)
 
 
-def _expect(seen: Mapping[str, Any], n: int, more: Floats) -> Floats:
-    """The expected difficulty after so many more given turns, relative to that of now."""
+def _expect(seen: Mapping[str, Any], n: int, more: Floats, alpha: float) -> Floats:
+    """The mean of (difficulty after so many more given turns / difficulty now)^alpha."""
     count = seen["count"]
     log = -0.5 * count * np.log(seen["errors"] / max(count, 1.0) + _NOISE**2)
     weight = np.exp(log - log.max())
     accepted = (n - seen["start"] + 1.0) / (seen["given"] + 1.0)
     past = float(n - seen["start"])
     curves = _relative(np.concatenate([[past], past + min(accepted, 1.0) * more]))
-    mean: Floats = np.einsum("ah,ahn->n", weight / weight.sum(), curves[..., 1:] / curves[..., :1])
+    likely = weight > _UNLIKELY
+    falls = (curves[likely][:, 1:] / curves[likely][:, :1]) ** alpha
+    mean: Floats = weight[likely] @ falls / weight[likely].sum()
     return mean
 
 

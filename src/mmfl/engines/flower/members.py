@@ -105,17 +105,14 @@ class Members:
         self._nodes, self._query = nodes, query
         self._count, self._tasks, self._most = count, tuple(tasks), most
         self._members: dict[int, Member] = {}
+        self._clients: dict[int, int] = {}  # from client to node
         self._asked: list[tuple[Pending, list[int]]] = []
         self._refused: dict[int, str] = {}
         self.changed = True
 
-    def node_of(self, client: int) -> int | None:
-        """The node that serves a client."""
-        return next((n for n, member in self._members.items() if member.client == client), None)
-
     def nodes_by_client(self) -> dict[int, int]:
         """From client to node."""
-        return {member.client: node for node, member in self._members.items()}
+        return dict(self._clients)
 
     def wait(self, wanted: int, seconds: float) -> None:
         """Wait for this many clients; `EngineError` if they do not come in time."""
@@ -142,10 +139,11 @@ class Members:
         here = self._nodes.ids()
         if here is None:  # nobody knows
             return
-        for node in [node for node in self._members if node not in here]:
-            del self._members[node]
+        present = set(here)
+        for node in self._members.keys() - present:
+            del self._clients[self._members.pop(node).client]
             self.changed = True
-        for node in [node for node in self._refused if node not in here]:
+        for node in self._refused.keys() - present:
             del self._refused[node]
         now = time.monotonic()
         self._asked = [one for one in self._asked if one[0].waiting and now < one[0].deadline]
@@ -177,11 +175,11 @@ class Members:
             pass_on(error)
             self._refuse(node, shorten(str(error), 300))
             return
-        taken = self.node_of(member.client)
+        taken = self._clients.get(member.client)
         if taken is not None:
             self._refuse(node, f"client {member.client} is served by node {taken} already")
             return
-        self._members[node] = member
+        self._members[node], self._clients[member.client] = member, node
         self.changed = True
 
     def _refuse(self, node: int, why: str) -> None:
