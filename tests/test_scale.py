@@ -36,6 +36,10 @@ class Ocean:
     def clients(self):
         return range(self.count)
 
+    @property
+    def sums(self):
+        return {}
+
     def sizes(self, clients):
         self.asked.append(len(clients))
         return np.full((len(clients), len(self.tasks)), 5)

@@ -34,9 +34,9 @@ def test_a_task_is_not_called_like_a_column_of_the_tables(call, config, name):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--engine", "ray"], "--engine: unknown engine 'ray'; known: inline, local"),
-        (["--engine", "x", "--set", "engine.kind=ray"], "--set: engine.kind: unknown engine 'ray'"),
-        (["--engine", "ray", "--set", "rounds=0"], "--set: rounds must be"),
+        (["--engine", "dask"], "--engine: unknown engine 'dask'; known: flower, inline, local, ray"),
+        (["--engine", "local", "--set", "engine.kind=x"], "--set: engine.kind: unknown engine 'x'"),
+        (["--engine", "dask", "--set", "rounds=0"], "--set: rounds must be"),
     ],
 )
 def test_a_mistake_in_the_engine_names_its_option(call, config, options, sentence):

@@ -142,7 +142,7 @@ def test_parts_that_other_processes_cannot_find_are_run_here(module):
     assert plan.jobs("auto") == 1
     assert plan.jobs(1) == 1
     message = one_line(InputError, lambda: plan.jobs(2))
-    assert ("in_memory:Own-" if module == "__main__" else "sweeping:Own") in message
+    assert "in_memory:Own-" in message
     assert message.endswith("move it into a module, or use jobs=1")
 
 
