@@ -19,6 +19,8 @@ from mmfl.rng import Stream
 
 __all__ = ["Table", "experiments", "instance", "markets", "schema", "words"]
 
+STUDIES = ("paper", "benchmark")
+"""Folders whose files are more than an experiment."""
 _IMPORTED = re.compile(r"'kind': '[\w.]+:\w+'")  # refused at once, whatever else the file says
 Table = dict[str, Any]
 
@@ -110,11 +112,12 @@ def _words(part: Any) -> Iterator[str]:
 @cache
 def experiments() -> tuple[Table, ...]:
     """Experiments to start from, as tables: files, snippets of the documentation, our own."""
+    known = schema()["properties"].keys()  # other files are of Flower, or have more in them
     found: list[Table] = [SMALL, FILES]
     for table in (*_files(), *_snippets()):
         if "tasks" in table and "rounds" in table:
             found.append(table)
-        elif "clients" not in table and not _names_tasks(table):  # part of an experiment
+        elif "clients" not in table and not _names_tasks(table) and table.keys() <= known:
             found.append(copy.deepcopy(FILES) | table)
     return tuple(table for table in found if not _IMPORTED.search(repr(table)))
 
@@ -132,8 +135,8 @@ def markets() -> tuple[Table, ...]:
 
 
 def _files() -> Iterator[Table]:
-    folders = [path for path in (HOUSE / "experiments").iterdir() if path.name != "paper"]
-    for folder in sorted((*folders, HOUSE / "chaos")):  # the paper's files are studies
+    folders = [path for path in (HOUSE / "experiments").iterdir() if path.name not in STUDIES]
+    for folder in sorted((*folders, HOUSE / "chaos")):
         for path in sorted(folder.glob("*.toml")):
             yield tomllib.loads(path.read_text(encoding="utf-8"))
 

@@ -126,19 +126,15 @@ def test_json_is_one_object_and_all_else_goes_to_standard_error(call, config):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_a_number_that_is_not_finite_is_null_in_json(call, config, tmp_path, monkeypatch):
-    (tmp_path / "odd_metrics.py").write_text(
-        "def infinite(outputs, targets):\n    return outputs.sum() * 0 + float('inf')\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    odd = ("--set", "tasks.a.metric=odd_metrics:infinite", "--allow-imports", "--json")
+def test_a_number_that_is_not_finite_is_null_in_json(call, config):
+    huge = ("--set", "tasks.a.metric=perplexity", "--set", "tasks.a.lr=100", "--json")
 
     def refuse(constant):
         raise AssertionError(f"{constant} is not JSON")
 
     for command in (("compare", config, *VARY), ("run", config, "--quiet")):
-        code, out, _ = call(*command, *odd)
-        assert code == 0
+        code, out, _ = call(*command, *huge)
+        assert (code, "null" in out) == (0, True)
         json.loads(out, parse_constant=refuse)
 
 

@@ -34,8 +34,14 @@ def test_a_task_is_not_called_like_a_column_of_the_tables(call, config, name):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--engine", "dask"], "--engine: unknown engine 'dask'; known: flower, inline, local, ray"),
-        (["--engine", "local", "--set", "engine.kind=x"], "--set: engine.kind: unknown engine 'x'"),
+        (
+            ["--engine", "dask"],
+            "--engine: unknown engine 'dask'; known: flower, inline, local, ray",
+        ),
+        (
+            ["--engine", "x", "--set", "engine.kind=dask"],
+            "--set: engine.kind: unknown engine 'dask'",
+        ),
         (["--engine", "dask", "--set", "rounds=0"], "--set: rounds must be"),
     ],
 )

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 import mmfl
 from mmfl import Experiment, Run
 from mmfl.allocate import Assignments
-from mmfl.errors import DataError, EngineError, StoreError
+from mmfl.errors import DataError, EngineError, MmflWarning, StoreError
 from mmfl.runs import stored_rounds
 from mmfl.runs.assignments import pack_assignments, unpack_assignments
 from mmfl.runs.directory.folders import free_folder
@@ -69,7 +69,8 @@ def test_the_database_is_one_plain_file_with_every_assignment(small, tmp_path):
 
 def test_failures_are_stored(small, tmp_path):
     wild = Experiment.from_toml(small.to_toml(), sets=["tasks.dense.lr=1e30", "local.epochs=3"])
-    run = mmfl.run(wild, out=tmp_path / "run")
+    with pytest.warns(MmflWarning, match="'dense' never trained: all 11 turns failed"):
+        run = mmfl.run(wild, out=tmp_path / "run")
     assert run.failed > 0
     database = sqlite3.connect(tmp_path / "run" / "run.sqlite")
     reasons = {r for (r,) in database.execute("SELECT DISTINCT reason FROM failure")}

@@ -7,7 +7,6 @@ and what it asks for its work. Between two rounds the federation follows what is
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from mmfl.config import short
 from mmfl.engines.flower.nodes import Answer, Nodes, Pending, Request, Silence
 from mmfl.engines.flower.records import unpack_table
 from mmfl.errors import EngineError, InputError, MmflWarning, plural, shorten
+from mmfl.system import calls
 from mmfl.system.user_code import pass_on
 
 __all__ = ["FlowerFederation", "Member", "Members"]
@@ -116,19 +116,19 @@ class Members:
 
     def wait(self, wanted: int, seconds: float) -> None:
         """Wait for this many clients; `EngineError` if they do not come in time."""
-        until = time.monotonic() + seconds
+        until = calls.monotonic() + seconds
         while True:
             self.look()
             if len(self._members) >= wanted:
                 return
-            if time.monotonic() >= until:
+            if calls.monotonic() >= until:
                 here = plural(len(self._members), "client")
                 why = f"; {next(iter(self._refused.values()))}" if self._refused else ""
                 raise EngineError(
                     f"only {here} of the {wanted} that engine.nodes asks for connected within "
                     f"engine.patience = {seconds:g} seconds{why}"
                 )
-            time.sleep(min(_LOOK, max(0.0, until - time.monotonic())))
+            calls.sleep(min(_LOOK, max(0.0, until - calls.monotonic())))
 
     def look(self) -> None:
         """Take note of who has come, answered or left by now; does not wait."""
@@ -145,7 +145,7 @@ class Members:
             self.changed = True
         for node in self._refused.keys() - present:
             del self._refused[node]
-        now = time.monotonic()
+        now = calls.monotonic()
         self._asked = [one for one in self._asked if one[0].waiting and now < one[0].deadline]
         known = {node for _, nodes in self._asked for node in nodes}
         known |= self._members.keys() | self._refused.keys()

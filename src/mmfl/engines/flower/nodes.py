@@ -6,7 +6,6 @@ While the SuperLink cannot be reached, requests are repeated until the deadline.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from flwr.serverapp import Grid
 
 from mmfl.engines.flower.pulling import Arrival, Broken, Puller
 from mmfl.errors import one_line, shorten
+from mmfl.system import calls
 from mmfl.system.user_code import pass_on
 
 __all__ = ["Answer", "Nodes", "Pending", "Reply", "Request", "Silence", "Surplus"]
@@ -98,11 +98,11 @@ class Nodes:
         while pending.waiting:
             found = list(pending.pull())
             yield from found
-            left = pending.deadline - time.monotonic()
+            left = pending.deadline - calls.monotonic()
             if pending.waiting and not found and left <= 0:
                 yield from pending.give_up()
             elif pending.waiting and not found:
-                time.sleep(min(POLL, left))
+                calls.sleep(min(POLL, left))
 
     def start(self, requests: Sequence[Request], timeout: float) -> Pending:
         """The same without waiting: the replies are pulled later."""
@@ -116,13 +116,13 @@ class Pending:
     """Requests on their way.
 
     Attributes:
-        deadline: When the last reply may come, in seconds of `time.monotonic`.
+        deadline: When the last reply may come, in seconds of `calls.monotonic`.
     """
 
     def __init__(self, grid: Grid, timeout: float) -> None:
         self._grid = grid
         self._timeout = timeout
-        self.deadline = time.monotonic() + timeout
+        self.deadline = calls.monotonic() + timeout
         self._puller = Puller(grid)
         self._waiting: dict[str, int] = {}  # from a message's id to its request's number
         self._limit: dict[str, int] = {}
@@ -151,7 +151,7 @@ class Pending:
                     self._limit[message_id] = request.limit
                 else:
                     yield number, Silence("dropout", "its node could not be sent the message")
-        self.deadline = time.monotonic() + self._timeout
+        self.deadline = calls.monotonic() + self._timeout
 
     def pull(self) -> Iterator[tuple[int, Reply]]:
         """What has arrived."""
@@ -182,9 +182,9 @@ class Pending:
                 return ids if len(ids) == len(messages) else [None] * len(messages)
             except Exception as error:
                 pass_on(error)
-                if time.monotonic() + wait > self.deadline:
+                if calls.monotonic() + wait > self.deadline:
                     return [None] * len(messages)
-            time.sleep(wait)
+            calls.sleep(wait)
             wait = min(2 * wait, 5.0)
 
     def _sort(self, arrival: Arrival) -> tuple[int, Reply] | None:
